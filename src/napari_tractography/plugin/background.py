@@ -15,11 +15,12 @@ from functools import partial
 from typing import Any
 
 from psygnal import Signal
-from qtpy.QtCore import QObject, Qt, QTimer
+from qtpy.QtCore import QObject, Qt
 from qtpy.QtCore import Signal as QtSignal
 
 from ..errors import TractographyError
 from ..files.paths import GivenUpError
+from .timers import repeated
 
 logger = logging.getLogger(__name__)
 
@@ -103,9 +104,7 @@ class Background:
     def __init__(self) -> None:
         self._task: _Task | None = None
         self._text = ""
-        self._poll = QTimer()
-        self._poll.setInterval(POLL_MS)
-        self._poll.timeout.connect(self._tell)
+        self._poll = repeated(None, POLL_MS, self._tell)
 
     @property
     def is_busy(self) -> bool:

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 from napari.layers import Layer
 from numpy.typing import NDArray
-from qtpy.QtCore import QTimer
+
+from ..timers import delayed
 
 EVENTS = ("data", "paint", "labels_update")
 REDRAWN = "set_data"  # all that napari tells of an undo, and of values changed from a console
@@ -22,10 +23,8 @@ class LayerWatch:
         self._changed = changed
         self._layer: Layer | None = None
         self._inside: NDArray[np.uint8] | None = None
-        self._check = QTimer()  # layers are redrawn with every slice too: compare when that rests
-        self._check.setSingleShot(True)
-        self._check.setInterval(CHECK_MS)
-        self._check.timeout.connect(self._compare)
+        # Layers are redrawn with every slice too: compare when that rests.
+        self._check = delayed(None, CHECK_MS, self._compare)
 
     @property
     def layer(self) -> Layer | None:

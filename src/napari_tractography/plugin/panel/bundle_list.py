@@ -41,7 +41,7 @@ from ..session.making import take_tracks
 from ..session.open_bundle import OpenBundle
 from ..streamlines.layer import Streamlines
 from .widgets.busy_dialog import errors_shown
-from .widgets.sections import button, keys_here, row, stack
+from .widgets.sections import add_entry, button, keys_here, row, stack
 
 MAX_ROWS = 6  # that are seen at once
 EYE, COLOUR, NAME, COUNT = range(4)
@@ -262,9 +262,7 @@ class BundleSection(QWidget):  # type: ignore[misc]
             ("Undo", bundles.history.undo, bundles.history.can_undo),
             ("Redo", bundles.history.redo, bundles.history.can_redo),
         ):
-            entry = menu.addAction(text)
-            entry.setEnabled(is_possible)
-            entry.triggered.connect(lambda _checked=False, action=action: action())
+            add_entry(menu, text, action).setEnabled(is_possible)
         return menu
 
     def _on_link(self, link: str) -> None:

@@ -20,6 +20,7 @@ from ..streamlines.layer import Streamlines
 from ..words import plural
 from .display.pictures import Pictures
 from .widgets.busy_dialog import errors_shown, wait_for
+from .widgets.sections import add_entry
 
 MAX_TUBES = 400
 WHICH = "The selected streamlines, or up to {} of all,"
@@ -41,7 +42,6 @@ class OutputMenu(QPushButton):  # type: ignore[misc]
         self.setText("More")
         self.setToolTip("Scripts, movies, tubes, paths, and a check of the FOD.")
         menu = QMenu(self)
-        menu.setToolTipsVisible(True)
         for text, tooltip, action in (
             ("Copy as Python", "A script that tracks the same, to the digest.", self.copy_python),
             ("Copy as command", "One command that tracks the same.", self.copy_command),
@@ -50,9 +50,7 @@ class OutputMenu(QPushButton):  # type: ignore[misc]
             ("Add editable paths", f"{WHICH.format(MAX_PATHS)} as paths.", self.add_paths),
             ("Check the FOD", "Does another basis, frame or flip fit better?", self.check_fod),
         ):
-            entry = menu.addAction(text)
-            entry.setToolTip(tooltip)
-            entry.triggered.connect(lambda _checked=False, action=action: errors_shown()(action)())
+            add_entry(menu, text, errors_shown()(action), tooltip)
         self.setMenu(menu)
 
     def copy_python(self) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from napari.utils.notifications import show_error, show_warning
-from qtpy.QtCore import Qt, QTimer
+from qtpy.QtCore import Qt
 from qtpy.QtGui import QShowEvent
 from qtpy.QtWidgets import QCheckBox, QScrollArea, QVBoxLayout, QWidget
 
@@ -26,6 +26,7 @@ from ..session.session import Session
 from ..session.tracking_values import tracking_values_of
 from ..space.camera import orient
 from ..space.extent import SlicesKept
+from ..timers import repeated
 from .bundle_list import BundleSection
 from .bundle_view import RUN_HELP, BundleView
 from .display.appearance import AppearanceSection
@@ -55,7 +56,7 @@ from .widgets.controls import (
 )
 from .widgets.dock_watch import DockWatch
 from .widgets.progress_row import ProgressRow
-from .widgets.sections import FOCUS_STYLE, Section, button, row
+from .widgets.sections import FOCUS_STYLE, Section, add_entry, button, row
 from .widgets.undo import UndoKeys, make_one_step_each
 
 if TYPE_CHECKING:
@@ -155,9 +156,12 @@ class TractographyPanel(QWidget):  # type: ignore[misc]
             "An index of where the streamlines run, by which regions filter them at once.",
             "Make no index; regions do not filter then.",
         )
-        reset = self.output.menu().addAction("Restore defaults")
-        reset.setToolTip("Set every control of the panel as it was at first; layers stay.")
-        reset.triggered.connect(lambda: self.settings.restore_defaults())
+        add_entry(
+            self.output.menu(),
+            "Restore defaults",
+            lambda: self.settings.restore_defaults(),
+            "Set every control of the panel as it was at first; layers stay.",
+        )
         self.scene = ViewSection(self.session)
         self.appearance = AppearanceSection(self.session)
         self.device = DeviceSection(self.session, self.runs)
@@ -247,9 +251,7 @@ class TractographyPanel(QWidget):  # type: ignore[misc]
         self.indexing.cancelled.connect(index.cancel)
         self.dissection.weighed.connect(self.bundle_view.show_weights)
         session.edited.connect(self._on_edited)
-        self._poll = QTimer(self)
-        self._poll.setInterval(POLL_MS)
-        self._poll.timeout.connect(self._on_poll)
+        self._poll = repeated(self, POLL_MS, self._on_poll)
         self.destroyed.connect(runs.close)
         self.destroyed.connect(session.close)
 

@@ -16,7 +16,6 @@ from qtpy.QtCore import QTimer, Signal
 from qtpy.QtGui import QGuiApplication
 from qtpy.QtWidgets import (
     QFileDialog,
-    QLabel,
     QMenu,
     QMessageBox,
     QPushButton,
@@ -43,7 +42,7 @@ from .project_keeper import ProjectKeeper, left_behind
 from .project_layers import ProjectLayers
 from .widgets.busy_dialog import errors_shown, wait_for
 from .widgets.progress_row import ProgressRow
-from .widgets.sections import button, row, stack
+from .widgets.sections import add_entry, button, row, stack, wrapped
 from .widgets.window_guard import WindowGuard
 
 FILTER = f"Project (*{ENDING})"
@@ -86,7 +85,6 @@ class ProjectButton(QPushButton):  # type: ignore[misc]
         self._guard = WindowGuard(self, self._is_unsaved, self.may_be_lost)
         self.setToolTip("Save all bundles in one small file, or open such a file.")
         menu = QMenu(self)
-        menu.setToolTipsVisible(True)
         for text, tip, action in (
             ("Save project", "Seeds, regions, parameters and edits of all bundles.", self.ask_save),
             ("Save project as...", "Under another name.", lambda: self.ask_save(anew=True)),
@@ -97,9 +95,7 @@ class ProjectButton(QPushButton):  # type: ignore[misc]
                 self.copy_python,
             ),
         ):
-            entry = menu.addAction(text)
-            entry.setToolTip(tip)
-            entry.triggered.connect(lambda _checked=False, action=action: action())
+            add_entry(menu, text, action, tip)
         self.setMenu(menu)
         self._build_bar()
 
@@ -109,8 +105,7 @@ class ProjectButton(QPushButton):  # type: ignore[misc]
             "Track no more; all bundles stay in the list.",
         )
         self.progress.cancelled.connect(self._cancel)
-        self.found = QLabel("A window ended without saving.")
-        self.found.setWordWrap(True)
+        self.found = wrapped("A window ended without saving.")
         self.restore = button("Restore", "Open what was kept of it.")
         self.drop = button("Drop", "Delete what was kept of it.")
         self.restore.clicked.connect(self._restore)

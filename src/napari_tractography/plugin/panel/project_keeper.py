@@ -8,14 +8,13 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 from weakref import WeakKeyDictionary
 
 import napari.settings
 from napari.layers import Layer
-from qtpy.QtCore import QObject, QTimer
+from qtpy.QtCore import QObject
 
 from ...errors import TractographyError
 from ...recipes.codec import write_json
@@ -24,6 +23,7 @@ from ...runtime.processes import may_live
 from ..document import Snapshot, same_project
 from ..export.projects import project_of
 from ..session.listing import BundleList
+from ..timers import delayed, repeated
 
 logger = logging.getLogger(__name__)
 
@@ -63,8 +63,8 @@ class ProjectKeeper(QObject):  # type: ignore[misc]
         self._title = str(bundles.viewer.title)
         self.has_unsaved = False
         self._file: Path | None = None  # of the autosave
-        self._look = _timer(self, LOOK_MS, self.look, once=True)
-        self._autosave = _timer(self, AUTOSAVE_MS, self.autosave)
+        self._look = delayed(self, LOOK_MS, self.look)
+        self._autosave = repeated(self, AUTOSAVE_MS, self.autosave)
 
     def open(self) -> None:
         """Follow what is changed."""
@@ -174,11 +174,3 @@ def _is_alive(file: Path) -> bool:
     """Tell whether the process that wrote a file still runs."""
     number = file.name.partition("-")[0]
     return not number.isdecimal() or may_live(int(number))
-
-
-def _timer(parent: QObject, ms: int, call: Callable[[], None], *, once: bool = False) -> QTimer:
-    timer = QTimer(parent)
-    timer.setInterval(ms)
-    timer.setSingleShot(once)
-    timer.timeout.connect(call)
-    return timer

@@ -24,8 +24,9 @@ from ..session.run_control import RunControl
 from ..session.runs import Run
 from ..session.session import Session
 from ..streamlines.layer import Streamlines
+from ..timers import delayed
 from ..words import plural
-from .widgets.sections import delayed, stack
+from .widgets.sections import stack
 
 PROGRESS_STEPS = 1000
 LINES = 7  # room for the usual result, so that little moves

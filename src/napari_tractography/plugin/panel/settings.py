@@ -26,10 +26,11 @@ from ...tracking.devices import cpu_count
 from ..acts import SPECS
 from ..document import Snapshot
 from ..session.tracking_values import BY_FOD
+from ..timers import delayed
 from .display import pictures, view
 from .display.appearance import display_specs
 from .sections.device import BACKEND_SPEC, THREADS_SPEC
-from .widgets.sections import Section, delayed
+from .widgets.sections import Section
 
 logger = logging.getLogger(__name__)
 

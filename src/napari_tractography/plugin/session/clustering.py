@@ -13,13 +13,13 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 from psygnal import Signal
-from qtpy.QtCore import QTimer
 
 from ...maps.clusters import Clusters, cluster
 from ...streamlines.tractogram import Tractogram
 from ..background import Advance, Background
 from ..streamlines.colouring import VALUES
 from ..streamlines.layer import Streamlines
+from ..timers import delayed
 
 LABEL = "Cluster"
 N_NAMED = 6  # in the legend
@@ -68,10 +68,7 @@ class Clustering:
         self._work = Background()
         self._work.failed.connect(self._on_failed)
         self._work.ended.connect(self._on_ended)
-        self._delay = QTimer()
-        self._delay.setSingleShot(True)
-        self._delay.setInterval(DELAY_MS)
-        self._delay.timeout.connect(self._begin)
+        self._delay = delayed(None, DELAY_MS, self._begin)
 
     @property
     def is_busy(self) -> bool:

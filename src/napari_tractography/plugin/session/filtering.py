@@ -12,7 +12,6 @@ from typing import cast
 import numpy as np
 from numpy.typing import NDArray
 from psygnal import Signal
-from qtpy.QtCore import QTimer
 
 from ...errors import TractographyError
 from ...streamlines.passing import SELECTING_ROLES, Criteria
@@ -21,6 +20,7 @@ from ..background import Advance, Background
 from ..document import NO_LIMITS
 from ..flag import Flag
 from ..streamlines.layer import Streamlines
+from ..timers import delayed
 from .session import Session
 
 INDEX_FROM = 20_000  # streamlines; fewer are looked at one by one within a blink
@@ -46,10 +46,7 @@ class Filtering:
         self.index = Background()
         self._indexed: Tractogram | None = None  # whose index is made or on the way
         self._is_following = Flag()
-        self._refine = QTimer()
-        self._refine.setSingleShot(True)
-        self._refine.setInterval(REFINE_MS)
-        self._refine.timeout.connect(self.refine)
+        self._refine = delayed(None, REFINE_MS, self.refine)
         session.changed.connect(self.follow)
         session.edited.connect(self._on_edited)
         self.index.ended.connect(self._on_index_ended)

@@ -19,7 +19,6 @@ from napari.layers import Labels, Layer
 from napari.layers.base import ActionType
 from numpy.typing import NDArray
 from psygnal import Signal
-from qtpy.QtCore import QTimer
 
 from ...errors import InvalidRegionError
 from ...model.regions import Region
@@ -44,6 +43,7 @@ from ..layers.volumes import label_colours, see_within
 from ..space.display import DisplaySpace
 from ..space.layer_list import insert_beside, move_below, place_of_lowest
 from ..streamlines.layer import Streamlines
+from ..timers import delayed
 from ..words import plural
 from .seed_layer import SEEDS_KEY
 
@@ -83,10 +83,8 @@ class Regions:
         self._is_showing = Flag()  # whether layers are being given what they are to show
         self._is_closed = False
         self._in_stroke: set[Layer] = set()  # that are being painted
-        self._check = QTimer()  # after changes by scripts the only event is a redraw
-        self._check.setSingleShot(True)
-        self._check.setInterval(CHECK_MS)
-        self._check.timeout.connect(self.compare)
+        # After changes by scripts the only event is a redraw.
+        self._check = delayed(None, CHECK_MS, self.compare)
 
     @property
     def states(self) -> tuple[RegionState, ...]:

@@ -10,13 +10,13 @@ import time
 from functools import partial
 
 from psygnal import Signal
-from qtpy.QtCore import QTimer
 
 from ...errors import TractographyError
 from ...streamlines.tractogram import Tractogram
 from ..background import iterate
 from ..layers.opening import FodOpening
 from ..streamlines.layer import Streamlines
+from ..timers import delayed
 from .open_bundle import Arriving, OpenBundle
 from .previews import Pace
 from .runs import Failure, Finished, Run, work
@@ -73,10 +73,7 @@ class RunControl:
         self._is_waiting = False  # whether a change was not followed, to keep edits by hand
         self._awaited: FodOpening | None = None  # a run begins when this has been read
         self._working: set[Run] = set()  # whose threads have not ended
-        self._settle = QTimer()
-        self._settle.setSingleShot(True)
-        self._settle.setInterval(SETTLE_MS)
-        self._settle.timeout.connect(self._track_all)
+        self._settle = delayed(None, SETTLE_MS, self._track_all)
         session.changed.connect(self._on_changed)
         session.released.connect(self._on_released)
         session.edited.connect(self._on_edited)

@@ -24,9 +24,10 @@ from ...layers.volumes import FADED, voxels_of
 from ...session.session import Session
 from ...space.display import AXIS_LABELS
 from ...space.layer_list import insert_beside
+from ...timers import delayed
 from ..widgets.busy_dialog import errors_shown, wait_for
 from ..widgets.controls import form, layer_choice, parameter_control, show_row
-from ..widgets.sections import button, delayed, row, stack
+from ..widgets.sections import button, row, stack
 from .clip_controls import SliceControl
 
 PLANES = ("Axial", "Coronal", "Sagittal")  # across the axes (z, y, x)

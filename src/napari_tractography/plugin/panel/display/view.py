@@ -15,9 +15,10 @@ from ...session.session import Session
 from ...space.layer_list import insert_beside
 from ...space.orientation_labels import OrientationLabels
 from ...space.views import KEYS, SIDES, VIEW_HELP, VIEWS, show_view
+from ...timers import delayed
 from ..widgets.busy_dialog import errors_shown, wait_for
 from ..widgets.controls import form, on_change, parameter_controls, values_of
-from ..widgets.sections import button, delayed, row, stack
+from ..widgets.sections import button, row, stack
 from .slices import SLICES_SPEC, SlicesBox
 
 NARROW = 48  # pixels

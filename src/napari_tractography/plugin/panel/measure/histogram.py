@@ -17,8 +17,9 @@ from superqt import QDoubleRangeSlider
 
 from ....geometry.units import MM, per_mm, symbol
 from ...flag import Flag
+from ...timers import delayed
 from ...words import plural
-from ..widgets.sections import delayed, stack
+from ..widgets.sections import stack
 
 N_BINS = 48
 HEIGHT = 64  # pixels

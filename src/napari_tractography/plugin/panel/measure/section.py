@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,6 @@ from napari.utils.notifications import show_error, show_info, show_warning
 from qtpy.QtGui import QGuiApplication, QShowEvent
 from qtpy.QtWidgets import (
     QFileDialog,
-    QLabel,
     QMenu,
     QWidget,
 )
@@ -38,7 +38,7 @@ from ...session.session import Session
 from ..widgets.busy_dialog import errors_shown, wait_for
 from ..widgets.controls import form, layer_choice, offer_layers, parameter_control, show_row
 from ..widgets.progress_row import ProgressRow
-from ..widgets.sections import button, row, stack
+from ..widgets.sections import add_entry, button, row, stack, wrapped
 from . import maps
 from .counting import Counter
 from .histogram import LengthHistogram
@@ -98,20 +98,14 @@ class MeasureSection(QWidget):  # type: ignore[misc]
         self.measure = button("Measure", "Measure the bundles whose eye is open.")
         self.add_map = button("Add map", "Add a map of the selected bundle as a layer.")
         menu = QMenu(self.add_map)
-        menu.setToolTipsVisible(True)
         for name, (_, tip) in maps.MAPS.items():
-            entry = menu.addAction(name)
-            entry.setToolTip(tip)
-            entry.triggered.connect(lambda _checked=False, name=name: self.start_map(name))
+            add_entry(menu, name, partial(self.start_map, name), tip)
         menu.addSeparator()
-        entry = menu.addAction("Save selected map...")
-        entry.setToolTip("Write the volume that is selected in the layer list as NIfTI.")
-        entry.triggered.connect(lambda _checked=False: self._ask_map())
+        tip = "Write the volume that is selected in the layer list as NIfTI."
+        add_entry(menu, "Save selected map...", self._ask_map, tip)
         self.add_map.setMenu(menu)
         self.progress = ProgressRow("How many streamlines have been measured.", "Stop measuring.")
-        self.told, self.visited = QLabel(), QLabel()
-        for label in (self.told, self.visited):
-            label.setWordWrap(True)
+        self.told, self.visited = wrapped(), wrapped()
         self.table, self.plot = SideBySide(), PlotView()
         self.copy = button("Copy", "Copy the numbers, to be pasted into a spreadsheet.")
         self.csv = button("CSV...", "Save the numbers as a CSV file.")

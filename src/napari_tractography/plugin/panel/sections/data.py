@@ -12,7 +12,7 @@ from typing import Any
 from napari.layers import Layer, Vectors
 from napari.utils.notifications import show_error
 from qtpy.QtCore import QTimer
-from qtpy.QtWidgets import QFileDialog, QLabel, QProgressBar, QWidget
+from qtpy.QtWidgets import QFileDialog, QProgressBar, QWidget
 
 from ....errors import AmbiguousKindError, TractographyError
 from ....fields.readings import AUTO
@@ -46,7 +46,7 @@ from ..widgets.busy_dialog import errors_shown, wait_for
 from ..widgets.controls import form, layer_choice, offer_layers
 from ..widgets.kind_dialog import ask_kind
 from ..widgets.places import Places
-from ..widgets.sections import button, row, stack
+from ..widgets.sections import button, row, stack, wrapped
 from .image import ImageSection
 
 VOLUME_OPACITY = 0.3
@@ -91,11 +91,9 @@ class DataSection(QWidget):  # type: ignore[misc]
         self.open_mask = button("Open...", "Open a mask on the FOD's grid from a file.")
         # Not aligned with the other sections: short labels leave room for file names.
         choices = form([self.fod_choice, self.mask_choice], extra=[self.open_fod, self.open_mask])
-        self.kind = QLabel()
-        self.kind.setWordWrap(True)
-        self.kind.setToolTip(
-            "What the volumes were taken for, by header and values. More > Check the FOD tells "
-            "whether another basis fits better."
+        self.kind = wrapped(
+            tooltip="What the volumes were taken for, by header and values. More > Check the FOD "
+            "tells whether another basis fits better."
         )
         self.kind.setVisible(False)
         self.places = Places(session)

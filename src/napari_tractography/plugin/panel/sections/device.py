@@ -23,8 +23,9 @@ from ...background import Background
 from ...session.run_control import RunControl
 from ...session.runs import Run
 from ...session.session import Session
+from ...timers import delayed
 from ..widgets.controls import form, parameter_control, tooltip
-from ..widgets.sections import delayed, stack
+from ..widgets.sections import stack, wrapped
 from .cluster_row import ClusterRow
 
 LOOK_AFTER_MS = 1000  # after the window has opened
@@ -246,10 +247,8 @@ class DeviceSection(QWidget):  # type: ignore[misc]
 
 
 def _text(tip: str) -> QLabel:
-    label = QLabel()
-    label.setWordWrap(True)
+    label = wrapped(tooltip=tip)
     label.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
-    label.setToolTip(tip)
     label.setVisible(False)
     return label
 

@@ -31,10 +31,11 @@ from ...session.filtering import Filtering
 from ...session.listing import BundleList
 from ...session.making import split_off
 from ...streamlines.layer import Streamlines
+from ...timers import delayed
 from ..widgets.busy_dialog import errors_shown, wait_for
 from ..widgets.controls import form, parameter_control, show_row, show_units
 from ..widgets.progress_row import ProgressRow
-from ..widgets.sections import button, delayed, row, stack
+from ..widgets.sections import add_entry, button, row, stack
 
 STROKE, SPHERE = "Lasso", "Sphere"
 STROKE_COLOUR = "#ffd166"
@@ -115,10 +116,7 @@ class Dissection(QWidget):  # type: ignore[misc]
         self.cut = button("Cut", "Cut off what lies beyond the slice in view.")
         menu = QMenu(self.cut)
         for axis, side, text in CUTS:
-            entry = menu.addAction(f"Cut {text}")
-            entry.triggered.connect(
-                lambda _checked=False, axis=axis, side=side: self.cut_at_slice(axis, side)
-            )
+            add_entry(menu, f"Cut {text}", partial(self.cut_at_slice, axis, side))
         self.cut.setMenu(menu)
         self.like = button("More like these", "Select what runs like the selected streamlines.")
         self.like.clicked.connect(self.select_like)

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from napari.layers import Layer
 from napari.utils.notifications import show_error
-from qtpy.QtCore import QTimer, Signal
-from qtpy.QtWidgets import QCheckBox, QComboBox, QDoubleSpinBox, QLabel, QWidget
+from qtpy.QtCore import Signal
+from qtpy.QtWidgets import QCheckBox, QComboBox, QDoubleSpinBox, QWidget
 
 from ....errors import TractographyError
 from ....geometry.units import symbol
@@ -33,6 +33,7 @@ from ...layers.sources.images import (
 from ...layers.volumes import mask_layers
 from ...session.session import Session
 from ...space.layer_list import insert_beside
+from ...timers import delayed, repeated
 from ..widgets.controls import (
     form,
     layer_choice,
@@ -42,7 +43,7 @@ from ..widgets.controls import (
     set_values,
     values_of,
 )
-from ..widgets.sections import button, row, stack
+from ..widgets.sections import button, row, stack, wrapped
 from .odfs import OdfRow
 
 REFRESH_MS = 500  # between two looks at what has been worked out
@@ -61,8 +62,7 @@ class ImageSection(QWidget):  # type: ignore[misc]
         self.session = session
         self._layer: Layer | None = None
         self.controls = parameter_controls(IMAGE_SPECS)
-        self.ask = QLabel(NO_SCALE)
-        self.ask.setWordWrap(True)
+        self.ask = wrapped(NO_SCALE)
         self.size = QDoubleSpinBox()
         self.size.setDecimals(6)
         self.size.setRange(*SIZE_LIMITS)
@@ -93,14 +93,9 @@ class ImageSection(QWidget):  # type: ignore[misc]
         stack(self, self.ask, self.scale_row, self.form, self.show_blocks, self.odfs)
         self._blocks: WorkedOut | None = None
         self._is_showing = Flag()
-        self._wait = QTimer(self)
-        self._wait.setSingleShot(True)
-        self._wait.setInterval(WAIT_MS)
-        self._wait.timeout.connect(self._take)
+        self._wait = delayed(self, WAIT_MS, self._take)
         self._watched = LayerWatch(self._on_control)
-        self._refresh = QTimer(self)
-        self._refresh.setInterval(REFRESH_MS)
-        self._refresh.timeout.connect(self._refresh_if_more)
+        self._refresh = repeated(self, REFRESH_MS, self._refresh_if_more)
         self._n_shown = -1  # blocks made in all, when the layer of them was shown last
         on_change([*self.controls, self.tissue], self._on_control)
         self.show_blocks.toggled.connect(self.refresh_blocks)

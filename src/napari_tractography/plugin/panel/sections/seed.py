@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from napari.layers import Layer
-from qtpy.QtWidgets import QLabel, QWidget
+from qtpy.QtWidgets import QWidget
 
 from ....model.defaults import rounded
 from ....model.seeding_parameters import SEED_SOURCES, seeding_specs
@@ -25,7 +25,7 @@ from ..widgets.controls import (
     values_of,
 )
 from ..widgets.default_marks import DefaultMarks
-from ..widgets.sections import button, keys_here, row, stack
+from ..widgets.sections import button, keys_here, row, stack, wrapped
 from ..widgets.undo import UndoButtons
 from .seed_table import SeedTable
 
@@ -94,8 +94,7 @@ class SeedSection(QWidget):  # type: ignore[misc]
             "Streamlines start where this layer is not zero; none takes the mask above.",
             chosen=lambda: session.chosen_input("seed_mask"),
         )
-        self.hint = QLabel()
-        self.hint.setWordWrap(True)
+        self.hint = wrapped()
         self.hint.setMinimumHeight(2 * self.hint.fontMetrics().lineSpacing() + 4)
         self.clear = button("Remove all", "Remove all seeds.")
         self.clear.clicked.connect(session.clear_seeds)

@@ -11,13 +11,14 @@ from typing import Any
 
 from napari.utils.interactions import Shortcut
 from qtpy.QtCore import Qt
-from qtpy.QtWidgets import QApplication, QLabel, QWidget
+from qtpy.QtWidgets import QApplication, QWidget
 
 from ...session.session import Session
 from ...streamlines.layer import Streamlines
 from ...streamlines.selecting import COMMANDS, select_on_click
+from ...timers import delayed
 from ...words import plural
-from ..widgets.sections import button, delayed, row, stack
+from ..widgets.sections import button, row, stack, wrapped
 
 BUTTONS_A_ROW = 3
 HOVER_MS = 50  # without a move of the mouse; among millions of points picking takes as long
@@ -41,8 +42,7 @@ class SelectionSection(QWidget):  # type: ignore[misc]
         self._told: dict[str, str] = {}  # the status that we set, as opposed to napari's
         self._hover = delayed(self, HOVER_MS, self._tell)
         self._on_press = self._alt_click  # one bound method, so that it can be removed
-        self.label = QLabel()
-        self.label.setWordWrap(True)
+        self.label = wrapped()
         self.buttons = {}
         for command in COMMANDS:
             keys = " or ".join(Shortcut(key).platform for key in command.keys)

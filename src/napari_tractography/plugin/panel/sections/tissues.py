@@ -10,7 +10,7 @@ from typing import Any
 
 from napari.layers import Layer
 from napari.utils.notifications import show_error
-from qtpy.QtWidgets import QFileDialog, QLabel, QWidget
+from qtpy.QtWidgets import QFileDialog, QWidget
 
 from ....errors import TractographyError
 from ....files.formats import dialog_filter, volume_endings
@@ -24,7 +24,7 @@ from ...session.session import Session
 from ...space.layer_list import insert_beside
 from ..widgets.busy_dialog import errors_shown, wait_for
 from ..widgets.controls import form, layer_choice, offer_layers
-from ..widgets.sections import button, stack
+from ..widgets.sections import button, stack, wrapped
 
 NONE = "No tissue image: streamlines end where the FOD does."
 CLOSED = "The tissue image was closed: open it again, or choose another or none."
@@ -49,8 +49,7 @@ class TissueSection(QWidget):  # type: ignore[misc]
             "without.",
             chosen=lambda: session.chosen_input("tissues"),
         )
-        self.chosen = QLabel(NONE)
-        self.chosen.setWordWrap(True)
+        self.chosen = wrapped(NONE)
         self.open_button = button("Open...", "Open a tissue image from a file.")
         stack(self, form([self.choice], extra=[self.open_button]), self.chosen)
         self.choice.changed.connect(self._on_choice)

@@ -9,7 +9,7 @@ import html
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from qtpy.QtWidgets import QLabel, QWidget
+from qtpy.QtWidgets import QWidget
 
 from ....errors import TractographyError
 from ....model.arcs import radius_mm
@@ -20,7 +20,7 @@ from ...session.session import Session
 from ...session.tracking_values import BY_FOD
 from ..widgets.controls import parameter_controls, set_values, show_row
 from ..widgets.default_marks import DefaultMarks
-from ..widgets.sections import button, row, stack
+from ..widgets.sections import button, row, stack, wrapped
 
 NOT_SUITED = "Step, cone, floor and lengths follow the FOD once one is open."
 NONE_SUITED = "Step, cone, floor and lengths are as you set them."
@@ -73,8 +73,7 @@ class TrackingSection(QWidget):  # type: ignore[misc]
         self._marks = [DefaultMarks(c, SPECS, self._on_arrow) for c in (self.main, self.more)]
         self.main_form, self.more_form = (marks.form for marks in self._marks)
         self.arrows = {n: arrow for marks in self._marks for n, arrow in marks.arrows.items()}
-        self.origin = QLabel(NOT_SUITED)
-        self.origin.setWordWrap(True)
+        self.origin = wrapped(NOT_SUITED)
         self.reset = button(
             "Suit the FOD", "Choose step, cone, floor and lengths for the FOD again."
         )

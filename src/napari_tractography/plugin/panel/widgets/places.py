@@ -28,7 +28,7 @@ from ...session.session import Session
 from ...space.layer_list import insert_beside
 from ...space.resampling import Resampling
 from .busy_dialog import wait_for
-from .sections import button, row, stack
+from .sections import button, row, stack, wrapped
 
 PLACE_EVENTS = ("scale", "translate", "rotate", "shear", "affine")  # of layers
 
@@ -152,7 +152,6 @@ def can_be_resampled(layer: Layer) -> bool:
 
 
 def _label() -> QLabel:
-    made = QLabel()
-    made.setWordWrap(True)
+    made = wrapped()
     made.setTextFormat(Qt.TextFormat.PlainText)
     return made

@@ -1,12 +1,12 @@
-"""Pieces that the panel is laid out with: sections that fold, buttons, rows, columns, delays."""
+"""Pieces that the panel is laid out with: sections that fold, buttons, rows, columns, menus."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Callable
 
-from qtpy.QtCore import QObject, QTimer
-from qtpy.QtWidgets import QHBoxLayout, QPushButton, QVBoxLayout, QWidget
+from qtpy.QtGui import QAction
+from qtpy.QtWidgets import QHBoxLayout, QLabel, QMenu, QPushButton, QVBoxLayout, QWidget
 
 HEADER_STYLE = """
 QPushButton, QPushButton:checked, QPushButton:hover {
@@ -95,10 +95,18 @@ def stack(whole: QWidget, *parts: QWidget, spacing: int | None = None) -> None:
         layout.addWidget(part)
 
 
-def delayed(parent: QObject, ms: int, call: Callable[[], object]) -> QTimer:
-    """Return a timer that calls once, so long after its last start."""
-    timer = QTimer(parent)
-    timer.setSingleShot(True)
-    timer.setInterval(ms)
-    timer.timeout.connect(call)
-    return timer
+def wrapped(text: str = "", tooltip: str = "") -> QLabel:
+    """Return a text that takes as many lines as it needs."""
+    made = QLabel(text)
+    made.setWordWrap(True)
+    made.setToolTip(tooltip)
+    return made
+
+
+def add_entry(menu: QMenu, text: str, act: Callable[[], object], tooltip: str = "") -> QAction:
+    """Add an entry to a menu."""
+    menu.setToolTipsVisible(True)
+    entry = menu.addAction(text)
+    entry.setToolTip(tooltip or text)
+    entry.triggered.connect(lambda _checked=False: act())
+    return entry
