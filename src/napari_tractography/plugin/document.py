@@ -287,6 +287,11 @@ class BundleState:
     summary: str = ""
     source: Source | None = None
 
+    def blank(self, name: str, colour: str) -> BundleState:
+        """Return a bundle without seeds, regions and streamlines, set as this one."""
+        kept = ("fod", "mask", "seed_mask", "tissues", "chosen", "seeding", "style")
+        return BundleState(name, colour, **{each: getattr(self, each) for each in kept})
+
     @property
     def is_opened(self) -> bool:
         """Whether its streamlines came from elsewhere: there is nothing to track."""

@@ -41,7 +41,7 @@ def study(open_model: Any, cross: Any, settle: Any, tmp_path: Path) -> Any:
     panel.set_parameters(max_angle_deg=30.0)
     panel.run()
     settle(panel)
-    panel.bundle_view.set_colour("#4d8fd1")
+    panel.set_colour("#4d8fd1")
     return panel
 
 

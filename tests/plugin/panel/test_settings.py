@@ -233,7 +233,7 @@ def test_a_panel_that_is_not_to_remember_reads_and_writes_nothing(open_model: An
     panel = open_model()
     memory = PanelSettings(panel, keep=False)
     memory.restore(CHANGED)
-    memory.close_settings()
+    memory.close_section()
     assert memory.values == merged(CHANGED)
     assert memory._settings is None
 

@@ -21,6 +21,7 @@ from ...geometry.directions import direction_set
 from ...geometry.grid import Grid
 from ...maps.fod_peaks import Peaks as FodPeaks
 from ...model.fod import Fod
+from ..listening import Listening
 from ..space.display import DisplaySpace
 from ..space.layer_list import insert_beside, place_of_lowest
 from ..streamlines.layer import Streamlines
@@ -216,14 +217,13 @@ class FodGlyphs:
         self.layer.space = space
         insert_beside(viewer, self.layer, place_of_lowest(viewer.layers, _is_above))
         self.update = qthrottled(self._update, timeout=UPDATE_MS)
-        for event in self._events:
-            event.connect(self._on_view)
-        viewer.layers.events.removed.connect(self._on_removed)
-
-    @property
-    def _events(self) -> tuple[Any, ...]:
-        dims, camera = self.viewer.dims.events, self.viewer.scene.camera.events
-        return dims.current_step, dims.ndisplay, dims.order, camera.zoom, camera.center
+        dims, camera = viewer.dims.events, viewer.scene.camera.events
+        events = dims.current_step, dims.ndisplay, dims.order, camera.zoom, camera.center
+        self._listening = Listening(
+            *((event, self._on_view) for event in events),
+            (viewer.layers.events.removed, self._on_removed),
+        )
+        self._listening.open()
 
     @property
     def scale(self) -> float:
@@ -263,9 +263,7 @@ class FodGlyphs:
 
     def _disconnect(self) -> None:
         self.update.cancel()
-        for event in self._events:
-            event.disconnect(self._on_view)
-        self.viewer.layers.events.removed.disconnect(self._on_removed)
+        self._listening.close()
 
     def _on_view(self, _event: Any = None) -> None:
         if self._view_of_camera() != self._made_for or _event.type not in ("zoom", "center"):

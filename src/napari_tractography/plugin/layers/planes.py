@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from scipy.ndimage import binary_fill_holes
 from superqt.utils import qthrottled
 
+from ..listening import Listening
 from ..space.display import DisplaySpace, display_space_of_layer, set_units
 from ..space.layer_list import insert_beside, place_of_lowest
 from ..streamlines.layer import Streamlines
@@ -90,24 +91,19 @@ class SlicePlanes:
         if viewer.dims.ndisplay == 3:
             self._hide()
         self.update = qthrottled(self._update, timeout=UPDATE_MS)
-        for event in self._events:
-            event.connect(self._on_slice)
-        for event in self._look_events:
-            event.connect(self._on_look)
-        source.events.units.connect(self._take_units)
-        viewer.dims.events.ndisplay.connect(self._on_ndisplay)
-        viewer.layers.events.removed.connect(self._on_removed)
+        dims, look = viewer.dims.events, source.events
+        self._listening = Listening(
+            *((event, self._on_slice) for event in (dims.point, dims.ndim)),
+            *(
+                (event, self._on_look)
+                for event in (look.contrast_limits, look.colormap, look.gamma, look.data)
+            ),
+            (look.units, self._take_units),
+            (dims.ndisplay, self._on_ndisplay),
+            (viewer.layers.events.removed, self._on_removed),
+        )
+        self._listening.open()
         viewer.mouse_drag_callbacks.append(self._drag_callback)  # seeds under the mouse go first
-
-    @property
-    def _events(self) -> tuple[Any, ...]:
-        events = self.viewer.dims.events
-        return events.point, events.ndim
-
-    @property
-    def _look_events(self) -> tuple[Any, ...]:
-        events = self.source.events
-        return events.contrast_limits, events.colormap, events.gamma, events.data
 
     @property
     def indices(self) -> tuple[int, ...]:
@@ -133,13 +129,7 @@ class SlicePlanes:
 
     def _disconnect(self) -> None:
         self.update.cancel()
-        for event in self._events:
-            event.disconnect(self._on_slice)
-        for event in self._look_events:
-            event.disconnect(self._on_look)
-        self.source.events.units.disconnect(self._take_units)
-        self.viewer.dims.events.ndisplay.disconnect(self._on_ndisplay)
-        self.viewer.layers.events.removed.disconnect(self._on_removed)
+        self._listening.close()
         if self._drag_callback in self.viewer.mouse_drag_callbacks:
             self.viewer.mouse_drag_callbacks.remove(self._drag_callback)
         self._show_again()

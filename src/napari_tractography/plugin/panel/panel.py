@@ -6,6 +6,7 @@ Live to the :class:`RunControl`; their signals tell the panel what to show.
 
 from __future__ import annotations
 
+import dataclasses
 from typing import TYPE_CHECKING, Any
 
 from napari.utils.notifications import show_error, show_warning
@@ -15,6 +16,7 @@ from qtpy.QtWidgets import QCheckBox, QScrollArea, QVBoxLayout, QWidget
 
 from ...errors import TractographyError
 from ...model.seeding_parameters import SEED_SOURCES, SeedingParameters
+from ..flag import Flag
 from ..layers.frames import follow_volume
 from ..session.filtering import Filtering
 from ..session.listing import BundleList
@@ -26,9 +28,10 @@ from ..session.session import Session
 from ..session.tracking_values import tracking_values_of
 from ..space.camera import orient
 from ..space.extent import SlicesKept
+from ..streamlines.colours import ONE_COLOUR, WEIGHT
+from ..streamlines.layer import Streamlines
 from ..timers import repeated
 from .bundle_list import BundleSection
-from .bundle_view import RUN_HELP, BundleView
 from .display.appearance import AppearanceSection
 from .display.pictures import Pictures
 from .display.view import ViewSection
@@ -50,6 +53,7 @@ from .status import StatusPositions
 from .widgets.controls import (
     IgnoreWheel,
     align,
+    offer_layers,
     on_change,
     set_values,
     values_of,
@@ -63,6 +67,8 @@ if TYPE_CHECKING:
     import napari
 
 POLL_MS = 100
+RUN_HELP = "Track from every seed, into the selected bundle."
+NOTHING_TO_TRACK = "These streamlines were opened from a file; make a new bundle to track one."
 MIN_WIDTH = 360
 
 
@@ -108,9 +114,22 @@ class TractographyPanel(QWidget):  # type: ignore[misc]
         self._slices = SlicesKept(viewer)
         self._undo_keys = UndoKeys(self, viewer, self.session.document)
         self._attached = False
+        self.is_showing = Flag()  # controls are set to what a bundle says, which nobody chose
         self._build()
         self._connect()
         self.settings = PanelSettings(self, keep=remember)
+        self._sections = (
+            self.data,
+            self.scene,
+            self.device,
+            self.settings,
+            self.selection,
+            self.dissection,
+            self.measure,
+            self.regions,
+            self.tissues,
+            self.appearance,
+        )
         self.project.discarded.connect(self.settings.discard)
         self.open_session()
         self._dock_watch = DockWatch(self, opened=self.open_session, closed=self.close_session)
@@ -120,8 +139,8 @@ class TractographyPanel(QWidget):  # type: ignore[misc]
     def _build(self) -> None:
         self.bundle_list = BundleSection(
             self.bundles,
-            colour_chosen=lambda colour: self.bundle_view.set_colour(colour),
-            mirror=lambda: self.bundle_view.mirror(),
+            colour_chosen=self.set_colour,
+            mirror=self.mirror,
         )
         self.data = DataSection(self.session, lambda: self.scene.fod_changed())
         self.fod_choice, self.mask_choice = self.data.fod_choice, self.data.mask_choice
@@ -244,21 +263,22 @@ class TractographyPanel(QWidget):  # type: ignore[misc]
         runs.awaiting.connect(self._on_awaiting)
         session.seeds_changed.connect(self.show_hint)
         session.changed.connect(self.show_hint)
-        self.bundle_view = BundleView(self)
+        session.layer_made.connect(self._on_layer_made)
+        session.travelled.connect(self._on_travelled)
+        session.result_changed.connect(self._on_result_changed)
+        self.bundles.activated.connect(self._on_activated)
+        self.bundles.removed.connect(runs.give_up)
+        self.bundles.followed.connect(self._on_followed)
+        self.filtering.refused.connect(self.results.tell)
         index = self.filtering.index
         index.progressed.connect(self.indexing.show_progress)
         index.ended.connect(self.indexing.finish)
         self.indexing.cancelled.connect(index.cancel)
-        self.dissection.weighed.connect(self.bundle_view.show_weights)
+        self.dissection.weighed.connect(self._show_weights)
         session.edited.connect(self._on_edited)
         self._poll = repeated(self, POLL_MS, self._on_poll)
         self.destroyed.connect(runs.close)
         self.destroyed.connect(session.close)
-
-    @property
-    def is_showing(self) -> bool:
-        """Whether controls are being set to what a bundle says, which nobody chose by them."""
-        return bool(self.bundle_view.is_showing)
 
     # -- opening and closing -------------------------------------------------------------------
 
@@ -273,22 +293,12 @@ class TractographyPanel(QWidget):  # type: ignore[misc]
         self.runs.live = self.live.isChecked()
         for event in self._events:
             event.connect(self._refresh_layers)
-        self.data.open()
         self.viewer.dims.events.order.connect(self._on_order)
         self._slices.open()
         orient(self.viewer)
-        self.scene.open()
-        self.device.open()
-        self.settings.open()
-        self._positions.open()
-        self._undo_keys.open()
-        self.selection.open()
-        self.dissection.open()
-        self.measure.open()
-        self.regions.open()
-        self.tissues.open()
-        self.appearance.open()
-        self.bundle_view.open()
+        for part in (*self._sections, self._positions, self._undo_keys):
+            part.open()
+        self._show_first()
         self.viewer.mouse_drag_callbacks.append(self.on_press)
         self._refresh_layers()
 
@@ -299,28 +309,20 @@ class TractographyPanel(QWidget):  # type: ignore[misc]
         self._attached = False
         for event in self._events:
             event.disconnect(self._refresh_layers)
-        self.data.close_section()
         self.viewer.dims.events.order.disconnect(self._on_order)
         self._slices.close()
         if self.on_press in self.viewer.mouse_drag_callbacks:
             self.viewer.mouse_drag_callbacks.remove(self.on_press)
-        self.scene.close_scene()
-        self.device.close_section()
-        self.settings.close_settings()
+        for section in self._sections:
+            section.close_section()
         self._positions.close()
         self._undo_keys.close()
-        self.selection.close_selection()
-        self.dissection.close_dissection()
-        self.measure.close_section()
-        self.regions.close_section()
-        self.tissues.close_section()
-        self.appearance.close_appearance()
         self.runs.close()
         self.project.close_keeper()
         self.filtering.close()
         self.bundles.close()
         self.session.close()
-        self.results.close_results()
+        self.results.close_section()
         self._rest()
 
     @property
@@ -344,6 +346,97 @@ class TractographyPanel(QWidget):  # type: ignore[misc]
     def _on_order(self, _event: Any) -> None:
         orient(self.viewer)
 
+    # -- the active bundle ----------------------------------------------------------------------
+
+    def _show_first(self) -> None:
+        """Show what there is; a bundle without a style of its own gets that of the panel."""
+        bundle = self.session.bundle
+        if not bundle.state.style:
+            bundle.amend(everywhere=True, style=self.appearance.style)
+            if bundle.state.is_blank:
+                return
+        self._on_activated(bundle)
+
+    def set_colour(self, colour: str) -> None:
+        """Give the active bundle one colour."""
+        with self.session.document.one_step(f"Colour of {self.session.bundle.name}"):
+            values = {"colour": colour, "colour_by": ONE_COLOUR}
+            set_values(self.appearance.controls, values)
+
+    def _show_weights(self) -> None:
+        """Colour the active bundle by its weights."""
+        set_values(self.appearance.controls, {"colour_by": WEIGHT})
+
+    def mirror(self) -> None:
+        """Make the bundle of the other side, and track it where this one was tracked."""
+        was_tracked = self.session.tractogram is not None
+        was_opened = self.session.bundle.state.is_opened
+        if self.project.mirror() is None:
+            return
+        if was_opened:
+            self.filtering.follow()
+        elif was_tracked:
+            self.run()
+
+    def _on_activated(self, bundle: OpenBundle) -> None:
+        """Show everything of the bundle that is active now."""
+        self._show_bundle(bundle)
+        self.runs.switch()
+
+    def _on_travelled(self) -> None:
+        """Show everything as it was."""
+        bundle, appearance = self.session.bundle, self.appearance
+        is_other = not appearance.shows(bundle.state.style, bundle.state.colour)
+        self._show_bundle(bundle, styled=is_other)
+        layer = self.session.streamlines_layer
+        if layer is not None:
+            if is_other:
+                appearance.apply_to(layer)
+            self.filtering.follow()
+
+    def _show_bundle(self, bundle: OpenBundle, *, styled: bool = True) -> None:
+        session = self.session
+        with self.is_showing:
+            self.fod_choice.value = session.fod_layer
+            self.data.follow()
+            for choice, name in (
+                (self.mask_choice, "mask"),
+                (self.seeds.mask_choice, "seed_mask"),
+                (self.tissues.choice, "tissues"),
+            ):
+                offer_layers(choice, session.chosen_input(name), quietly=True)
+            set_values(self.seeding, dataclasses.asdict(bundle.state.seeding))
+            if styled:
+                self.appearance.show_style(bundle.state.style, bundle.state.colour)
+        self.selection.follow()
+        self._show_result(bundle)
+        is_opened = bundle.state.is_opened
+        self.run_button.setEnabled(not is_opened)
+        self.live.setEnabled(not is_opened)
+        self.run_button.setToolTip(NOTHING_TO_TRACK if is_opened else RUN_HELP)
+
+    def _show_result(self, bundle: OpenBundle) -> None:
+        self.results.show_bundle(bundle)
+        if bundle.tractogram is None and not bundle.state.summary:
+            self.show_hint()
+        self.save_button.refresh()
+
+    def _on_result_changed(self, bundle: OpenBundle) -> None:
+        if bundle is self.session.bundle and bundle.tractogram is None:
+            self._show_result(bundle)
+
+    def _on_layer_made(self, layer: Streamlines) -> None:
+        if layer is self.session.streamlines_layer:
+            self.appearance.adopt(layer)
+
+    def _on_followed(self, bundle: OpenBundle) -> None:
+        """Show a bundle whose streamlines came from a project."""
+        if bundle is self.session.bundle:
+            self.appearance.apply()
+            self.filtering.follow()
+            self.results.show_bundle(bundle)
+            self.save_button.refresh()
+
     # -- parameters and running ----------------------------------------------------------------
 
     def set_parameters(self, **values: Any) -> None:
@@ -354,7 +447,7 @@ class TractographyPanel(QWidget):  # type: ignore[misc]
         set_values(self.seeding, values)
 
     def _on_seeding(self) -> None:
-        if self.bundle_view.is_showing:
+        if self.is_showing:
             return
         try:
             self.session.set_parameters(seeding=SeedingParameters(**values_of(self.seeding)))

@@ -22,6 +22,7 @@ from ...recipes.project import ENDING
 from ...runtime.processes import may_live
 from ..document import Snapshot, same_project
 from ..export.projects import project_of
+from ..listening import Listening
 from ..session.listing import BundleList
 from ..timers import delayed, repeated
 
@@ -56,6 +57,8 @@ class ProjectKeeper(QObject):  # type: ignore[misc]
         self.bundles = bundles
         self.path: Path | None = None
         self._keep = keep
+        signals = bundles.changed, bundles.session.changed, bundles.session.edited
+        self._listening = Listening(*((signal, self._on_change) for signal in signals))
         self._saved: Snapshot | None = None
         self._autosaved: Snapshot | None = None
         self._checksums: WeakKeyDictionary[Layer, int] = WeakKeyDictionary()  # of what is saved
@@ -68,8 +71,7 @@ class ProjectKeeper(QObject):  # type: ignore[misc]
 
     def open(self) -> None:
         """Follow what is changed."""
-        for signal in self._signals:
-            signal.connect(self._on_change)
+        self._listening.open()
         if self._keep:
             self._autosave.start()
         if self._saved is None:
@@ -79,18 +81,13 @@ class ProjectKeeper(QObject):  # type: ignore[misc]
 
     def close(self) -> None:
         """Follow no more; a window that closes in peace leaves no autosave."""
-        for signal in self._signals:
-            signal.disconnect(self._on_change)
+        self._listening.close()
         self._autosave.stop()
         self._look.stop()
         self._forget_autosave()
         if self._saved is not None:
             _closed[self.bundles.viewer] = self._saved, self.path
         self.bundles.viewer.title = self._title
-
-    @property
-    def _signals(self) -> tuple[Any, ...]:
-        return self.bundles.changed, self.bundles.session.changed, self.bundles.session.edited
 
     # -- saved or not --------------------------------------------------------------------------
 

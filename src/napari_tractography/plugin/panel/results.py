@@ -125,7 +125,7 @@ class Results(QWidget):  # type: ignore[misc]
         self.notice.setMinimumHeight(self.notice.fontMetrics().lineSpacing() + 6)
         super().showEvent(event)
 
-    def close_results(self) -> None:
+    def close_section(self) -> None:
         """Compare no more."""
         self._compare.stop()
 

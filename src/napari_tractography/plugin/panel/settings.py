@@ -167,7 +167,7 @@ class PanelSettings(QObject):  # type: ignore[misc]
             self._panel.session.document.changed.connect(self._on_document)
             self._settings.events.changed.connect(self._on_preferences)
 
-    def close_settings(self) -> None:
+    def close_section(self) -> None:
         """Keep what is set now, and follow no more."""
         if self._timer.isActive():
             self._timer.stop()

@@ -14,6 +14,7 @@ from psygnal import Signal
 
 from .. import acts
 from ..document import BundleState, Document, RegionState, Result, Snapshot
+from ..listening import Listening
 from ..streamlines.layer import Streamlines
 from .open_bundle import BUNDLE_KEY, OpenBundle
 from .session import Session
@@ -32,6 +33,11 @@ class BundleList:
     def __init__(self, session: Session) -> None:
         self.session = session
         self.viewer = session.viewer
+        layers = session.viewer.layers
+        self._listening = Listening(
+            (layers.events.inserted, self._on_layer_inserted),
+            (layers.selection.events.active, self._on_active_layer),
+        )
         session.list_changed.connect(self.changed.emit)
         session.activated.connect(self._on_activated)
         session.closed.connect(self.removed.emit)
@@ -39,18 +45,14 @@ class BundleList:
 
     def open(self) -> None:
         """Listen to the viewer; take up streamlines that are there."""
-        layers = self.viewer.layers
-        layers.events.inserted.connect(self._on_layer_inserted)
-        layers.selection.events.active.connect(self._on_active_layer)
-        for layer in list(layers):
+        self._listening.open()
+        for layer in list(self.viewer.layers):
             if isinstance(layer, Streamlines) and self.of_layer(layer) is None:
                 self._take_up(layer)
 
     def close(self) -> None:
         """Stop listening to the viewer."""
-        layers = self.viewer.layers
-        layers.events.inserted.disconnect(self._on_layer_inserted)
-        layers.selection.events.active.disconnect(self._on_active_layer)
+        self._listening.close()
 
     # -- what there is -------------------------------------------------------------------------
 
@@ -73,10 +75,6 @@ class BundleList:
         """Return the bundle whose streamlines a layer shows."""
         return self.session.of_layer(layer)
 
-    def is_blank(self, bundle: OpenBundle) -> bool:
-        """Tell whether nothing was done in a bundle: no seeds, regions, result."""
-        return bundle.state.is_blank
-
     def free_name(self, wanted: str = "") -> str:
         """Return a name that no bundle has: the wanted one, with a number where it is taken."""
         return acts.free_name((bundle.name for bundle in self.bundles), wanted)
@@ -95,17 +93,7 @@ class BundleList:
 
     def add(self, name: str = "") -> OpenBundle:
         """Make a bundle without seeds and regions, with the parameters of the active one."""
-        state = self.session.state
-        made = dataclasses.replace(
-            BundleState(name or self.free_name(), self.free_colour()),
-            fod=state.fod,
-            mask=state.mask,
-            seed_mask=state.seed_mask,
-            tissues=state.tissues,
-            chosen=state.chosen,
-            seeding=state.seeding,
-            style=state.style,
-        )
+        made = self.session.state.blank(name or self.free_name(), self.free_colour())
         return self.insert(self.session.prepare(made), f"Make {made.name}")
 
     def duplicate(self) -> OpenBundle:

@@ -61,6 +61,7 @@ from ..layers.volumes import (
     see_within,
     voxels_of,
 )
+from ..listening import Listening
 from ..requests import Arrived, Request
 from ..seeding import SeedBetween, Seeding, SeedVoxels
 from ..space.display import DisplaySpace
@@ -139,6 +140,13 @@ class Session:
         self.parameters = self.tracking.parameters()
         self.backend: str | Runner = "auto"
         self.n_threads: int | None = None
+        layer_events = viewer.layers.events
+        self._listening = Listening(
+            (self.document.changed, self._show),
+            (self.document.history_changed, self.forget_closed),
+            (layer_events.removed, self._on_layer_removed),
+            (layer_events.reordered, self._on_reordered),
+        )
         self.seeds.layer_changed.connect(self.seeds_changed.emit)
         self.seeds.taken.connect(self._on_seeds)
         self.released.connect(self.document.release)
@@ -147,11 +155,8 @@ class Session:
     def open(self) -> None:
         """Listen to the viewer, and take up what was done while nothing listened."""
         self._is_open = True
-        self.document.changed.connect(self._on_document)
-        self.document.history_changed.connect(self.forget_closed)
+        self._listening.open()
         layers = self.viewer.layers
-        layers.events.removed.connect(self._on_layer_removed)
-        layers.events.reordered.connect(self._on_reordered)
         self._follow_opening()
         self.regions.open()
         for bundle in self._bundles.values():
@@ -171,10 +176,7 @@ class Session:
             return
         self._is_open = False
         self.document.release()
-        self.document.changed.disconnect(self._on_document)
-        self.document.history_changed.disconnect(self.forget_closed)
-        self.viewer.layers.events.removed.disconnect(self._on_layer_removed)
-        self.viewer.layers.events.reordered.disconnect(self._on_reordered)
+        self._listening.close()
         self.regions.close()
         for bundle in self._bundles.values():
             if bundle.layer is not None:
@@ -212,9 +214,6 @@ class Session:
         return bundle
 
     # -- showing the document ------------------------------------------------------------------
-
-    def _on_document(self, _before: Snapshot, _now: Snapshot) -> None:
-        self._show()
 
     def _show(self) -> None:
         """Let all layers show the snapshot of now, and tell what differs from the last one."""
@@ -480,25 +479,12 @@ class Session:
         if layer is self._seed_mask.layer:
             self._seed_mask.layer = None
         self._follow_opening()
-        self._suit()
-        self.parameters_suited.emit()
-        self.seeds_changed.emit()
-        self.changed.emit()
+        self._tell_of_inputs()
 
     def delete(self, bundle: OpenBundle) -> None:
         """Delete a bundle; asks nothing, and is undone."""
         taken = [other.name for other in self.bundles if other is not bundle]
-        state = bundle.state
-        blank = dataclasses.replace(
-            BundleState(acts.free_name(taken), state.colour),
-            fod=state.fod,
-            mask=state.mask,
-            seed_mask=state.seed_mask,
-            tissues=state.tissues,
-            chosen=state.chosen,
-            seeding=state.seeding,
-            style=state.style,
-        )
+        blank = bundle.state.blank(acts.free_name(taken), bundle.state.colour)
         number = self.document.new_id()
         self.document.act(f"Delete {bundle.name}", acts.delete(bundle.id, (number, blank)))
 
@@ -603,6 +589,10 @@ class Session:
         """Track in what the chosen layer holds now: another FOD, or one that was made anew."""
         for signal in self._show_fod():
             signal()
+        self._tell_of_inputs()
+
+    def _tell_of_inputs(self) -> None:
+        """Tell that something that is tracked in, or with, is another: parameters suit that."""
         self._suit()
         self.parameters_suited.emit()
         self.seeds_changed.emit()
@@ -628,10 +618,7 @@ class Session:
 
     def _on_opening_ended(self, opening: FodOpening) -> None:
         if opening.fod is not None and opening.fod is self.fod:
-            self._suit()
-            self.parameters_suited.emit()
-            self.seeds_changed.emit()
-            self.changed.emit()
+            self._tell_of_inputs()
 
     @property
     def mask_layer(self) -> Layer | None:

@@ -30,7 +30,7 @@ def scene(make_napari_viewer, qtbot):
     qtbot.addWidget(scene)
     scene.open()
     yield scene
-    scene.close_scene()
+    scene.close_section()
     session.close()
 
 
@@ -72,7 +72,7 @@ def test_each_view_has_a_key_and_gives_it_back(scene):
         bound = viewer.keymap[KeyBinding.from_str(key.replace("Control", "Ctrl").replace("-", "+"))]
         bound(viewer)
         assert viewer.dims.ndisplay == (2 if name in ORDERS else 3)
-    scene.close_scene()
+    scene.close_section()
     assert not viewer.keymap
     scene.open()
 
@@ -120,7 +120,7 @@ def test_slices_are_what_3d_shows_and_have_sliders(scene):
 
 def test_slices_are_there_when_the_section_opens_in_3d(scene):
     scene.views["3-D"].click()
-    scene.close_scene()
+    scene.close_section()
     assert names(scene) == ["cross"]
     scene.open()
     assert scene.slices.planes.source is scene.session.fod_layer
@@ -159,7 +159,7 @@ def test_slices_whose_layer_went_ask_nothing_of_a_panel_that_is_closed(scene, qt
     scene.views["3-D"].click()
     viewer, slices = scene.session.viewer, scene.slices
     viewer.layers.remove(slices.planes.layer)
-    slices.close_slices()
+    slices.close_section()
     qtbot.wait(1)
     assert slices.planes is None
     assert slices.box.isChecked()  # nobody has looked

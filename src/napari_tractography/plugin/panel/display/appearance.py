@@ -224,7 +224,7 @@ class AppearanceSection(QWidget):  # type: ignore[misc]
         """Listen to the viewer."""
         self.clip.open()
 
-    def close_appearance(self) -> None:
+    def close_section(self) -> None:
         """Stop listening to the viewer, and stop clustering."""
         self.clip.close()
         self.axis.close()

@@ -14,6 +14,7 @@ from qtpy.QtCore import Qt
 from qtpy.QtWidgets import QHBoxLayout, QLabel, QSlider, QWidget
 
 from ....model.parameters import ParameterSpec
+from ...listening import Listening
 from ...session.open_bundle import BUNDLE_KEY
 from ...session.session import Session
 from ...space.display import AXIS_LABELS
@@ -59,25 +60,22 @@ class ClipControls:
         self.choice = parameter_control(CLIP_SPEC)
         self.position = SliceControl()
         self.controls = [self.choice, self.position]
+        events = self.viewer.dims.events
+        self._listening = Listening(
+            *((event, self._on_slice) for event in (events.point, events.range, events.ndim))
+        )
         self.choice.changed.connect(self._on_choice)
         self.position.slider.valueChanged.connect(self._on_slider)
         self._show()
 
     def open(self) -> None:
         """Listen to the slices of the viewer."""
-        for event in self._events:
-            event.connect(self._on_slice)
+        self._listening.open()
         self._on_slice()
 
     def close(self) -> None:
         """Stop listening to the viewer."""
-        for event in self._events:
-            event.disconnect(self._on_slice)
-
-    @property
-    def _events(self) -> tuple[Any, ...]:
-        events = self.viewer.dims.events
-        return events.point, events.range, events.ndim
+        self._listening.close()
 
     @property
     def _axis(self) -> int | None:

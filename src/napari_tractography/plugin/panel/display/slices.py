@@ -21,6 +21,7 @@ from ...flag import Flag
 from ...layers.planes import SlicePlanes, plane_sources
 from ...layers.sources.images import OF_IMAGE_KEY
 from ...layers.volumes import FADED, voxels_of
+from ...listening import Listening
 from ...session.session import Session
 from ...space.display import AXIS_LABELS
 from ...space.layer_list import insert_beside
@@ -107,6 +108,14 @@ class SlicesBox(QWidget):  # type: ignore[misc]
         self.sliders = [PlaneSlider(self.viewer, axis) for axis in range(3)]
         self.form = form([self.choice, *self.sliders])
         stack(self, row(self.box, self.colours_button), self.form)
+        of_dims, of_layers = self.viewer.dims.events, self.viewer.layers.events
+        self._listening = Listening(
+            *((event, self._on_slice) for event in (of_dims.point, of_dims.range, of_dims.ndim)),
+            (of_dims.ndisplay, self.follow),
+            (of_layers.removed, self._on_layers),
+            (of_layers.inserted, self._on_layers),
+            (of_layers.renamed, self._on_layers),
+        )
         self.box.toggled.connect(self._on_box)
         self.choice.changed.connect(self.follow)
         self.colours_button.clicked.connect(self.show_direction_colours)
@@ -115,37 +124,15 @@ class SlicesBox(QWidget):  # type: ignore[misc]
     def open(self) -> None:
         """Listen to the viewer."""
         self.choice.reset_choices()
-        for event in self._events:
-            event.connect(self._on_slice)
-        self.viewer.dims.events.ndisplay.connect(self.follow)
-        self._layer_events.removed.connect(self._on_layers)
-        self._layer_events.inserted.connect(self._on_layers)
-        self._layer_events.renamed.connect(self._on_layers)
+        self._listening.open()
         self._on_slice()
         self.follow()  # the viewer may be in 3-D
 
-    def close_slices(self) -> None:
+    def close_section(self) -> None:
         """Stop listening, and take the planes off the screen."""
         self._look_later.stop()
-        for event in self._events:
-            event.disconnect(self._on_slice)
-        self.viewer.dims.events.ndisplay.disconnect(self.follow)
-        for event in (
-            self._layer_events.removed,
-            self._layer_events.inserted,
-            self._layer_events.renamed,
-        ):
-            event.disconnect(self._on_layers)
+        self._listening.close()
         self._close_planes()
-
-    @property
-    def _events(self) -> tuple[Any, ...]:
-        events = self.viewer.dims.events
-        return events.point, events.range, events.ndim
-
-    @property
-    def _layer_events(self) -> Any:
-        return self.viewer.layers.events
 
     def _on_slice(self, _event: Any = None) -> None:
         for slider in self.sliders:

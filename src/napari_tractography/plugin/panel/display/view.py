@@ -109,14 +109,14 @@ class ViewSection(QWidget):  # type: ignore[misc]
                 key, lambda viewer, n=name: show_view(viewer, name=n), overwrite=True
             )
 
-    def close_scene(self) -> None:
+    def close_section(self) -> None:
         """Remove orientation labels and glyphs."""
         self.session.viewer.layers.events.removed.disconnect(self._on_removed)
         if self.labels is not None:
             self.labels.close()
             self.labels = None
         self._later.stop()
-        self.slices.close_slices()
+        self.slices.close_section()
         for key in KEYS.values():
             self.session.viewer.bind_key(key, None)
         self.glyphs_box.setChecked(False)

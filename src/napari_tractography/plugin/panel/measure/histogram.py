@@ -90,7 +90,7 @@ class LengthHistogram(QWidget):  # type: ignore[misc]
             self._wait.stop()
             self._choose()
 
-    def close_histogram(self) -> None:
+    def close_section(self) -> None:
         """Filter no more."""
         self._wait.stop()
 

@@ -32,6 +32,7 @@ from ....recipes.edits import BY_NUMBER, Edit, edited
 from ....streamlines.tractogram import Tractogram
 from ...background import Background
 from ...layers.volumes import voxels_of
+from ...listening import Listening
 from ...session.listing import BundleList
 from ...session.open_bundle import OpenBundle
 from ...session.session import Session
@@ -128,7 +129,12 @@ class MeasureSection(QWidget):  # type: ignore[misc]
         self.csv.clicked.connect(lambda: self._ask_csv())
         self.picture.clicked.connect(lambda: self._ask_picture())
         self.error.changed.connect(lambda _value: self.show_visitation())
-        measuring = self.measuring
+        viewer, measuring = self.session.viewer, self.measuring
+        self._listening = Listening(
+            (self.bundles.changed, self.follow),
+            (viewer.cursor.events.position, self._on_cursor),
+            (viewer.layers.events.removed, self._on_cursor),
+        )
         measuring.progressed.connect(self.progress.show_progress)
         measuring.ended.connect(self.progress.finish)
         self.progress.cancelled.connect(measuring.cancel)
@@ -136,18 +142,14 @@ class MeasureSection(QWidget):  # type: ignore[misc]
 
     def open(self) -> None:
         """Listen to bundles and viewer."""
-        self.bundles.changed.connect(self.follow)
-        self.session.viewer.cursor.events.position.connect(self._on_cursor)
-        self.session.viewer.layers.events.removed.connect(self._on_cursor)
+        self._listening.open()
         self.follow()
 
     def close_section(self) -> None:
         """Give up what is under way, and stop listening."""
         self.measuring.cancel()
-        self.histogram.close_histogram()
-        self.bundles.changed.disconnect(self.follow)
-        self.session.viewer.cursor.events.position.disconnect(self._on_cursor)
-        self.session.viewer.layers.events.removed.disconnect(self._on_cursor)
+        self.histogram.close_section()
+        self._listening.close()
 
     def refresh_layers(self) -> None:
         """Update the choices of layers after some were added, renamed or removed."""

@@ -166,7 +166,7 @@ class Dissection(QWidget):  # type: ignore[misc]
         """Listen to the mouse."""
         self.session.viewer.mouse_drag_callbacks.insert(0, self._on_press)
 
-    def close_dissection(self) -> None:
+    def close_section(self) -> None:
         """Put the tools away, and stop listening."""
         for made in self.tools.values():
             made.setChecked(False)

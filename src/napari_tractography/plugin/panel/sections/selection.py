@@ -13,6 +13,7 @@ from napari.utils.interactions import Shortcut
 from qtpy.QtCore import Qt
 from qtpy.QtWidgets import QApplication, QWidget
 
+from ...listening import Listening
 from ...session.session import Session
 from ...streamlines.layer import Streamlines
 from ...streamlines.selecting import COMMANDS, select_on_click
@@ -38,6 +39,14 @@ class SelectionSection(QWidget):  # type: ignore[misc]
         super().__init__(parent)
         self.session = session
         self.viewer = session.viewer
+        layers = session.viewer.layers
+        self._listening = Listening(
+            (layers.selection.events.active, self._on_layers),
+            (layers.events.removed, self._on_layers),
+            (session.layer_made, self._on_layers),
+            (session.document.history_changed, self.refresh),
+            (session.viewer.events.status, self._on_status),
+        )
         self.layer: Streamlines | None = None
         self._told: dict[str, str] = {}  # the status that we set, as opposed to napari's
         self._hover = delayed(self, HOVER_MS, self._tell)
@@ -60,23 +69,13 @@ class SelectionSection(QWidget):  # type: ignore[misc]
 
     def open(self) -> None:
         """Listen to the viewer."""
-        layers = self.viewer.layers
-        layers.selection.events.active.connect(self._on_layers)
-        layers.events.removed.connect(self._on_layers)
-        self.session.layer_made.connect(self._on_layers)
-        self.session.document.history_changed.connect(self.refresh)
-        self.viewer.events.status.connect(self._on_status)
+        self._listening.open()
         self.viewer.mouse_drag_callbacks.append(self._on_press)
         self._on_layers()
 
-    def close_selection(self) -> None:
+    def close_section(self) -> None:
         """Stop listening to the viewer and to the layer."""
-        layers = self.viewer.layers
-        layers.selection.events.active.disconnect(self._on_layers)
-        layers.events.removed.disconnect(self._on_layers)
-        self.session.layer_made.disconnect(self._on_layers)
-        self.session.document.history_changed.disconnect(self.refresh)
-        self.viewer.events.status.disconnect(self._on_status)
+        self._listening.close()
         if self._on_press in self.viewer.mouse_drag_callbacks:
             self.viewer.mouse_drag_callbacks.remove(self._on_press)
         self._hover.stop()

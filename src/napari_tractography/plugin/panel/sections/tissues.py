@@ -20,6 +20,7 @@ from ...document import LayerRef
 from ...export.paths import PATH_KEY
 from ...layers.tissues import COLOURS, shown_tissues, tissue_layer_data, tissue_layers
 from ...layers.volumes import fod_grid_of
+from ...listening import Listening
 from ...session.session import Session
 from ...space.layer_list import insert_beside
 from ..widgets.busy_dialog import errors_shown, wait_for
@@ -52,18 +53,20 @@ class TissueSection(QWidget):  # type: ignore[misc]
         self.chosen = wrapped(NONE)
         self.open_button = button("Open...", "Open a tissue image from a file.")
         stack(self, form([self.choice], extra=[self.open_button]), self.chosen)
+        self._listening = Listening(
+            (session.viewer.dims.events.ndisplay, self._show_in_slices),
+            (session.parameters_suited, self.refresh),
+        )
         self.choice.changed.connect(self._on_choice)
         self.open_button.clicked.connect(self._ask)
 
     def open(self) -> None:
         """Listen to the viewer and the session."""
-        self.session.viewer.dims.events.ndisplay.connect(self._show_in_slices)
-        self.session.parameters_suited.connect(self.refresh)
+        self._listening.open()
 
     def close_section(self) -> None:
         """Stop listening to the viewer and the session."""
-        self.session.viewer.dims.events.ndisplay.disconnect(self._show_in_slices)
-        self.session.parameters_suited.disconnect(self.refresh)
+        self._listening.close()
 
     def refresh_layers(self) -> None:
         """Offer the layers that there are."""
