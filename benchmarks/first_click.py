@@ -58,7 +58,7 @@ class Click:
         import napari
         from qtpy.QtCore import QTimer
 
-        from napari_tractography.plugin.layers.volumes import fod_layer_data
+        from napari_tractography.plugin.layers.volume_layers import fod_layer_data
 
         self.fod = load_fod(path)
         self.viewer = napari.Viewer(show=True)

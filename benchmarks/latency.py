@@ -45,7 +45,7 @@ from napari_tractography.model.parameters import TrackingParameters
 from napari_tractography.model.phantoms import make_phantom
 from napari_tractography.model.seeding_parameters import SeedingParameters
 from napari_tractography.plugin.demo import spread_seeds_mm
-from napari_tractography.plugin.layers.volumes import fod_layer_data
+from napari_tractography.plugin.layers.volume_layers import fod_layer_data
 from napari_tractography.plugin.session.previews import MOST, Pace
 from napari_tractography.plugin.session.run_control import RunControl
 from napari_tractography.plugin.session.session import Session

@@ -24,7 +24,7 @@ from napari_tractography.maps.direction_colours import direction_colours
 from napari_tractography.plugin.export.screenshots import canvas_picture
 from napari_tractography.plugin.layers.planes import SlicePlanes
 from napari_tractography.plugin.panel.panel import TractographyPanel
-from napari_tractography.plugin.space.camera import orient
+from napari_tractography.plugin.space.views import orient
 from pictures.canvas import MARGIN, add_volume, drawn_box, show_docks
 
 ROOT = Path(__file__).resolve().parent.parent

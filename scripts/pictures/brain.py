@@ -15,9 +15,8 @@ from napari_tractography.model.defaults import strong_amplitude
 from napari_tractography.plugin.export.figures import Figure, figure_picture
 from napari_tractography.plugin.layers.glyphs import FodGlyphs
 from napari_tractography.plugin.layers.planes import SlicePlanes
-from napari_tractography.plugin.space.camera import orient
 from napari_tractography.plugin.space.display import DisplaySpace
-from napari_tractography.plugin.space.views import show_view
+from napari_tractography.plugin.space.views import orient, show_view
 from napari_tractography.plugin.streamlines.layer import Streamlines
 
 from .canvas import FROM_LEFT_FRONT, SETTLE_MS, Picture, add_volume, finish, look_from

@@ -13,10 +13,9 @@ from qtpy.QtTest import QTest
 
 import napari_tractography as nt
 from napari_tractography.plugin.export.screenshots import canvas_picture, lettered
-from napari_tractography.plugin.layers.volumes import fod_layer_data
-from napari_tractography.plugin.space.camera import orient
+from napari_tractography.plugin.layers.volume_layers import fod_layer_data
 from napari_tractography.plugin.space.orientation_labels import edge_labels
-from napari_tractography.plugin.space.views import show_view
+from napari_tractography.plugin.space.views import orient, show_view
 
 BRAIN, SUBJECT, HEART, NOTHING = "brain", "subject", "heart", ""
 WINDOW = (1200, 900)

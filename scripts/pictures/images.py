@@ -20,8 +20,8 @@ from napari_tractography.plugin.layers.glyphs import FodGlyphs
 from napari_tractography.plugin.layers.planes import SlicePlanes
 from napari_tractography.plugin.panel.panel import TractographyPanel
 from napari_tractography.plugin.panel.widgets.controls import set_values
-from napari_tractography.plugin.space.camera import orient
 from napari_tractography.plugin.space.display import DisplaySpace
+from napari_tractography.plugin.space.views import orient
 from napari_tractography.plugin.streamlines.colours import HELIX
 from napari_tractography.plugin.streamlines.layer import Streamlines
 

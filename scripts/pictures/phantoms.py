@@ -11,11 +11,11 @@ from qtpy.QtTest import QTest
 
 import napari_tractography as nt
 from napari_tractography.model.phantoms import make_phantom, phantom_seeds_mm
-from napari_tractography.plugin.layers.figures import tubes_layer
-from napari_tractography.plugin.layers.volumes import fod_layer_data
+from napari_tractography.plugin.layers.tubes import tubes_layer
+from napari_tractography.plugin.layers.volume_layers import fod_layer_data
 from napari_tractography.plugin.panel.panel import TractographyPanel
-from napari_tractography.plugin.space.camera import orient
 from napari_tractography.plugin.space.display import DisplaySpace
+from napari_tractography.plugin.space.views import orient
 from napari_tractography.plugin.streamlines.layer import Streamlines
 
 from .canvas import NOTHING, SETTLE_MS, Picture, add_volume, finish, look_from, show_docks

@@ -17,9 +17,9 @@ import napari_tractography as nt
 from napari_tractography.maps.plots import plot_asymmetry, plot_profiles
 from napari_tractography.maps.scalar_maps import ScalarMap
 from napari_tractography.plugin.panel.panel import TractographyPanel
-from napari_tractography.plugin.panel.widgets.sections import Section
-from napari_tractography.plugin.space.camera import orient
+from napari_tractography.plugin.panel.widgets.layout import Section
 from napari_tractography.plugin.space.display import DisplaySpace
+from napari_tractography.plugin.space.views import orient
 from napari_tractography.plugin.streamlines.layer import Streamlines
 
 from .canvas import FROM_LEFT_FRONT, SETTLE_MS, SUBJECT, Picture, finish, look_from, show_docks

@@ -25,7 +25,7 @@ from napari_tractography.files import fods, recognition
 from napari_tractography.files.stored_images import NumberStream
 from napari_tractography.model.fod import Fod
 from napari_tractography.model.phantoms import make_phantom
-from napari_tractography.plugin.layers import opening
+from napari_tractography.plugin.layers import fod_opening as opening
 from napari_tractography.plugin.panel import project_keeper, settings
 from napari_tractography.plugin.panel.panel import TractographyPanel
 from napari_tractography.plugin.panel.sections import device

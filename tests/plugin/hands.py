@@ -19,7 +19,7 @@ from qtpy.QtTest import QTest
 from qtpy.QtWidgets import QApplication, QWidget
 
 from napari_tractography.model.fod import Fod
-from napari_tractography.plugin.layers.volumes import fod_layer_data
+from napari_tractography.plugin.layers.volume_layers import fod_layer_data
 from napari_tractography.plugin.session.run_control import RunControl
 
 FEW = 40  # streamlines a seed

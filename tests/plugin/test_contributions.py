@@ -27,7 +27,7 @@ from napari_tractography.plugin.contributions import (
     read_tractogram,
     write_streamlines,
 )
-from napari_tractography.plugin.layers.volumes import fod_of, voxels_of
+from napari_tractography.plugin.layers.volume_layers import fod_of, voxels_of
 from napari_tractography.plugin.panel.panel import TractographyPanel
 from napari_tractography.plugin.space.display import DisplaySpace
 from napari_tractography.plugin.streamlines.layer import Streamlines

@@ -18,7 +18,7 @@ from napari_tractography.errors import FileError
 from napari_tractography.model.phantoms import make_phantom
 from napari_tractography.plugin import demo
 from napari_tractography.plugin.export.screenshots import save_screenshot
-from napari_tractography.plugin.layers.volumes import fod_of
+from napari_tractography.plugin.layers.volume_layers import fod_of
 from napari_tractography.plugin.panel import results
 from napari_tractography.plugin.panel.panel import TractographyPanel
 from napari_tractography.plugin.streamlines.layer import Streamlines

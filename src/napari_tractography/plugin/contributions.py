@@ -31,11 +31,11 @@ from ..model.phantoms import make_phantom
 from ..model.tissues import N_TISSUES
 from ..recipes.project import is_project
 from ..streamlines.tractogram import Tractogram, as_read
-from .layers.opening import FOD_KEY
-from .layers.sources.images import PHANTOM_KEY
-from .layers.sources.tracks import tractogram_of_tracks
-from .layers.tissues import tissue_layer_data
-from .layers.volumes import (
+from .layers.fod_opening import FOD_KEY
+from .layers.sources.image_layers import PHANTOM_KEY
+from .layers.sources.tracks_layers import tractogram_of_tracks
+from .layers.tissue_layers import tissue_layer_data
+from .layers.volume_layers import (
     LayerData,
     fod_grid_of,
     fod_layer_data,

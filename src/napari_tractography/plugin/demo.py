@@ -23,7 +23,7 @@ from ..geometry.grid import Grid
 from ..model.fod import Fod
 from ..model.phantoms import make_phantom, phantom_seeds_mm
 from .export.screenshots import save_screenshot
-from .layers.volumes import fod_grid_of, fod_layer_data, open_fod
+from .layers.volume_layers import fod_grid_of, fod_layer_data, open_fod
 from .panel.panel import TractographyPanel
 
 PHANTOM = "arcs"

@@ -18,7 +18,7 @@ from ..model.regions import Region
 from ..model.seeds import Seeds
 from ..model.tissues import Tissues
 from ..tracking.inputs import Execution, TrackingInput
-from .seeding import SeedBetween, Seeding, even_counts, first_numbers
+from .run_seeding import SeedBetween, Seeding, even_counts, first_numbers
 
 # What else there is, in the words of the panel.
 PARTS = {

@@ -18,11 +18,11 @@ from napari_tractography.files.fods import load_fod
 from napari_tractography.model.parameters import TrackingParameters
 from napari_tractography.model.phantoms import make_phantom, phantom_mask, phantom_seeds_mm
 from napari_tractography.model.regions import Region
-from napari_tractography.plugin.export.paths import PATH_KEY
-from napari_tractography.plugin.export.scripts import as_command, as_python, shell_line
-from napari_tractography.plugin.layers.volumes import fod_layer_data, mask_layer_data
+from napari_tractography.plugin.export.copied_scripts import as_command, as_python, shell_line
+from napari_tractography.plugin.export.layer_files import PATH_KEY
+from napari_tractography.plugin.layers.volume_layers import fod_layer_data, mask_layer_data
 from napari_tractography.plugin.requests import Request
-from napari_tractography.plugin.seeding import (
+from napari_tractography.plugin.run_seeding import (
     SeedFod,
     SeedMask,
     SeedSpheres,

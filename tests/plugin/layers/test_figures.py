@@ -13,7 +13,7 @@ import pytest
 
 from napari_tractography.errors import FileError, InvalidTractogramError, MissingPackageError
 from napari_tractography.plugin.export.movies import turntable
-from napari_tractography.plugin.layers.figures import (
+from napari_tractography.plugin.layers.tubes import (
     MAX_PATH_POINTS,
     MAX_PATHS,
     TUBE_SIDES,

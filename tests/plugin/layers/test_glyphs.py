@@ -17,7 +17,7 @@ from napari_tractography.plugin.layers.glyphs import (
     glyph_sphere,
     peaks_layer,
 )
-from napari_tractography.plugin.layers.volumes import fod_layer_data
+from napari_tractography.plugin.layers.volume_layers import fod_layer_data
 from napari_tractography.plugin.space.display import DisplaySpace
 
 

@@ -9,11 +9,11 @@ from napari.components import ViewerModel
 from napari_tractography.geometry.grid import Grid
 from napari_tractography.maps.fod_peaks import fod_peaks
 from napari_tractography.model.phantoms import make_phantom
-from napari_tractography.plugin.layers.figures import paths_layer, tubes_layer
 from napari_tractography.plugin.layers.glyphs import FodGlyphs, peaks_layer
 from napari_tractography.plugin.layers.on_volume import SeedPoints
 from napari_tractography.plugin.layers.spheres import Spheres
-from napari_tractography.plugin.layers.volumes import fod_layer_data
+from napari_tractography.plugin.layers.tubes import paths_layer, tubes_layer
+from napari_tractography.plugin.layers.volume_layers import fod_layer_data
 from napari_tractography.plugin.session.seed_layer import SeedLayer
 from napari_tractography.plugin.space.display import DisplaySpace
 from napari_tractography.plugin.streamlines.layer import Streamlines

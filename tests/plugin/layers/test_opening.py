@@ -16,8 +16,8 @@ from napari_tractography.errors import FileError, InvalidFodError
 from napari_tractography.files.fods import load_fod
 from napari_tractography.model.fod import Fod
 from napari_tractography.model.phantoms import make_phantom
-from napari_tractography.plugin.layers.opening import contrast_limits
-from napari_tractography.plugin.layers.volumes import (
+from napari_tractography.plugin.layers.fod_opening import contrast_limits
+from napari_tractography.plugin.layers.volume_layers import (
     fod_grid_of,
     fod_layer_data,
     fod_layers,

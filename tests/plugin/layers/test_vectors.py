@@ -8,7 +8,7 @@ from napari.layers import Vectors
 
 from napari_tractography.errors import InvalidFodError
 from napari_tractography.geometry.grid import Grid
-from napari_tractography.plugin.layers.sources.vectors import fod_of_vectors, vectors_layers
+from napari_tractography.plugin.layers.sources.vectors_layers import fod_of_vectors, vectors_layers
 from napari_tractography.plugin.space.display import DisplaySpace
 
 IDENTITY = DisplaySpace.identity()

@@ -13,7 +13,7 @@ from napari.layers import Image, Labels, Layer
 from napari_tractography.errors import InvalidMaskError
 from napari_tractography.geometry.grid import Grid
 from napari_tractography.model.fod import Fod
-from napari_tractography.plugin.layers.volumes import (
+from napari_tractography.plugin.layers.volume_layers import (
     fod_layer_data,
     fod_layers,
     fod_of,

@@ -20,7 +20,7 @@ from qtpy.QtWidgets import (
     QWidget,
 )
 
-from napari_tractography.plugin.panel.widgets.sections import Section
+from napari_tractography.plugin.panel.widgets.layout import Section
 
 CONTROLS = (QAbstractButton, QAbstractSpinBox, QComboBox, QSlider, QTableView)
 

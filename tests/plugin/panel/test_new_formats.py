@@ -16,7 +16,7 @@ from napari_tractography.plugin.contributions import (
     read_tractogram,
     write_streamlines,
 )
-from napari_tractography.plugin.layers.opening import FOD_KEY
+from napari_tractography.plugin.layers.fod_opening import FOD_KEY
 from napari_tractography.plugin.streamlines.layer import Streamlines
 
 MIDDLE = np.zeros((1, 3))

@@ -15,8 +15,8 @@ from qtpy.QtWidgets import QProgressDialog
 from napari_tractography.errors import FileError, InvalidFodError, InvalidTractogramError
 from napari_tractography.model.phantoms import make_phantom, phantom_seeds_mm
 from napari_tractography.model.regions import Region
-from napari_tractography.plugin.layers import figures
-from napari_tractography.plugin.layers.figures import TUBE_SIDES
+from napari_tractography.plugin.layers import tubes as figures
+from napari_tractography.plugin.layers.tubes import TUBE_SIDES
 from napari_tractography.plugin.panel import output_menu as module
 from napari_tractography.plugin.panel.display import pictures
 from napari_tractography.plugin.panel.panel import TractographyPanel

@@ -33,7 +33,7 @@ from napari_tractography.model.parameters import parameter_specs
 from napari_tractography.model.phantoms import make_phantom, phantom_seeds_mm
 from napari_tractography.plugin.panel.panel import TractographyPanel
 from napari_tractography.plugin.panel.widgets.controls import set_values
-from napari_tractography.plugin.panel.widgets.sections import Section
+from napari_tractography.plugin.panel.widgets.layout import Section
 from napari_tractography.plugin.session import runs
 from napari_tractography.plugin.session.wanted import OWN_SPECS
 

@@ -11,7 +11,7 @@ import pytest
 from hands import WAIT_MS, save_fod
 from napari.layers import Labels, Layer
 
-from napari_tractography.plugin.layers.volumes import mask_layer_data
+from napari_tractography.plugin.layers.volume_layers import mask_layer_data
 from napari_tractography.recipes import volume_sources as volumes
 
 

@@ -10,7 +10,7 @@ from hands import OBLIQUE, Mouse, lie_still
 from qtpy.QtCore import Qt, QThread
 
 from napari_tractography.model.phantoms import make_phantom
-from napari_tractography.plugin.layers.volumes import fod_of
+from napari_tractography.plugin.layers.volume_layers import fod_of
 from napari_tractography.plugin.space.display import DisplaySpace
 from napari_tractography.plugin.space.positions import position_title
 

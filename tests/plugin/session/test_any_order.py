@@ -20,7 +20,7 @@ from napari_tractography.model.phantoms import make_phantom
 from napari_tractography.model.roles import INCLUDE_RULES
 from napari_tractography.model.seeding_parameters import EVERY_VOXEL
 from napari_tractography.plugin.layers.region_entries import ROLE_COLOURS
-from napari_tractography.plugin.layers.volumes import fod_layers
+from napari_tractography.plugin.layers.volume_layers import fod_layers
 
 N_ACTIONS = 40
 ROLES = list(ROLE_COLOURS)

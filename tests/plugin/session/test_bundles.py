@@ -17,7 +17,7 @@ from napari_tractography.errors import InvalidFodError, TractographyError
 from napari_tractography.model.phantoms import make_phantom, phantom_seeds_mm
 from napari_tractography.model.regions import Region
 from napari_tractography.plugin.layers.spheres import Spheres
-from napari_tractography.plugin.layers.volumes import fod_layers, mask_layer_data
+from napari_tractography.plugin.layers.volume_layers import fod_layers, mask_layer_data
 from napari_tractography.plugin.session import runs
 from napari_tractography.plugin.streamlines.layer import Streamlines
 from napari_tractography.recipes import provenance

@@ -12,7 +12,7 @@ from qtpy.QtTest import QTest
 
 from napari_tractography import Tractogram
 from napari_tractography.model.phantoms import make_phantom
-from napari_tractography.plugin.panel.widgets.sections import Section
+from napari_tractography.plugin.panel.widgets.layout import Section
 
 CTRL, SHIFT = Qt.KeyboardModifier.ControlModifier, Qt.KeyboardModifier.ShiftModifier
 HERE, THERE = np.array([-1.0, 2.0, 2.0]), np.array([-1.0, 10.0, -8.0])  # display (z, y, x) mm

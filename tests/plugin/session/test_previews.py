@@ -14,7 +14,7 @@ from plans import plan_of
 from napari_tractography import Seeds, TrackingParameters, track
 from napari_tractography.errors import InvalidParameterError
 from napari_tractography.plugin.requests import Request
-from napari_tractography.plugin.seeding import SeedSpheres
+from napari_tractography.plugin.run_seeding import SeedSpheres
 from napari_tractography.plugin.session import runs
 from napari_tractography.plugin.session.previews import (
     FEWEST,

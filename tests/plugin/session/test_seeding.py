@@ -13,11 +13,11 @@ from hands import save_fod
 from napari_tractography.errors import InvalidSeedsError
 from napari_tractography.model.seeding_parameters import SeedingParameters
 from napari_tractography.model.stop import StopReason
-from napari_tractography.plugin.export.paths import PATH_KEY
+from napari_tractography.plugin.export.copied_scripts import as_command, as_python
+from napari_tractography.plugin.export.layer_files import PATH_KEY
 from napari_tractography.plugin.export.recipes import recipe_of
-from napari_tractography.plugin.export.scripts import as_command, as_python
-from napari_tractography.plugin.seeding import SeedBetween, SeedSpheres
-from napari_tractography.plugin.session.opening import seeding_of
+from napari_tractography.plugin.run_seeding import SeedBetween, SeedSpheres
+from napari_tractography.plugin.session.project_opening import seeding_of
 from napari_tractography.plugin.session.runs import Run, preview_of
 
 ENDS = ((0.0, 0.0, -20.0), (0.0, 0.0, 20.0))  # display mm, (z, y, x)

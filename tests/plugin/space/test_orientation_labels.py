@@ -10,9 +10,8 @@ from qtpy.QtGui import QColor, QImage, QPainter, QResizeEvent
 from qtpy.QtWidgets import QApplication, QWidget
 
 from napari_tractography.model.phantoms import make_phantom
-from napari_tractography.plugin.layers.sources.images import ImageSettings
-from napari_tractography.plugin.layers.volumes import fod_layer_data
-from napari_tractography.plugin.space.camera import orient
+from napari_tractography.plugin.layers.sources.image_layers import ImageSettings
+from napari_tractography.plugin.layers.volume_layers import fod_layer_data
 from napari_tractography.plugin.space.display import (
     SETTINGS_KEY,
     DisplaySpace,
@@ -23,7 +22,7 @@ from napari_tractography.plugin.space.orientation_labels import (
     draw_label,
     edge_labels,
 )
-from napari_tractography.plugin.space.views import VIEW_HELP, VIEWS, show_view
+from napari_tractography.plugin.space.views import VIEW_HELP, VIEWS, orient, show_view
 
 # A bead of each letter's colour, display (z, y, x) mm from the middle.
 BEADS = {

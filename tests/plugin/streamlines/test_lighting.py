@@ -7,7 +7,7 @@ import pytest
 from qtpy.QtTest import QTest
 
 from napari_tractography import Tractogram
-from napari_tractography.plugin.space.camera import orient
+from napari_tractography.plugin.space.views import orient
 from napari_tractography.plugin.streamlines.canvas.lighting import tangents
 from napari_tractography.plugin.streamlines.layer import Streamlines
 

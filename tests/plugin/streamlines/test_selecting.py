@@ -14,7 +14,7 @@ from qtpy.QtTest import QTest
 from napari_tractography.model.stop import StopReason
 from napari_tractography.plugin.panel.sections.selection import HINT
 from napari_tractography.plugin.panel.widgets.undo import KEYS as UNDO_KEYS
-from napari_tractography.plugin.streamlines.selecting import COMMANDS
+from napari_tractography.plugin.streamlines.commands import COMMANDS
 from napari_tractography.streamlines.tractogram import Tractogram
 
 ALT = Qt.KeyboardModifier.AltModifier

@@ -18,9 +18,9 @@ from ...recipes.recipe import Recipe
 from ...recipes.sources import FodSource, RegionSource, SeedSource
 from ...recipes.tissue_sources import TissueSource
 from ...recipes.volume_sources import VolumeSource
-from ..layers.volumes import fod_of
+from ..layers.volume_layers import fod_of
 from ..requests import Request
-from ..seeding import (
+from ..run_seeding import (
     SeedBetween,
     Seeding,
     SeedInterface,
@@ -29,9 +29,8 @@ from ..seeding import (
     SeedVoxels,
     first_numbers,
 )
-from .images import image_source, is_of_image
-from .paths import path_of
-from .scripts import given_reading, path_of_tissues
+from .copied_scripts import given_reading, path_of_tissues
+from .layer_files import image_source, is_of_image, path_of
 
 
 def recipe_of(request: Request, layers: Sequence[Layer]) -> Recipe:

@@ -12,7 +12,7 @@ from napari.layers import Layer
 from ..space.display import DisplaySpace
 from ..space.extent import slices_kept
 from ..streamlines.layer import Streamlines
-from .volumes import fod_grid_of, frame_of
+from .volume_layers import fod_grid_of, frame_of
 
 
 class HasSpace(Protocol):

@@ -15,7 +15,7 @@ from ...model.regions import Region
 from ..document import RegionState
 from ..space.display import DisplaySpace
 from .spheres import Spheres
-from .volumes import voxels_of
+from .volume_layers import voxels_of
 
 SPACE_KEY = "region_in"  # layer.metadata[SPACE_KEY] is the display space of a layer of spheres
 PAINTED_KEY = "region_painted"  # whether the layer was made to be painted

@@ -41,7 +41,7 @@ from ..session.making import take_tracks
 from ..session.open_bundle import OpenBundle
 from ..streamlines.layer import Streamlines
 from .widgets.busy_dialog import errors_shown
-from .widgets.sections import add_entry, button, keys_here, row, stack
+from .widgets.layout import add_entry, button, keys_here, row, stack
 
 MAX_ROWS = 6  # that are seen at once
 EYE, COLOUR, NAME, COUNT = range(4)

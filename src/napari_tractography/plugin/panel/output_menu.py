@@ -11,16 +11,16 @@ from qtpy.QtWidgets import QMenu, QPushButton, QWidget
 from ...errors import InvalidFodError, InvalidTractogramError
 from ...maps.coherence import coherence
 from ...streamlines.tractogram import Tractogram
+from ..export.copied_scripts import as_command, as_python, file_as_python
 from ..export.projects import file_source, filters_of
-from ..export.scripts import as_command, as_python, file_as_python
-from ..layers.figures import MAX_PATHS, paths_layer, tubes_layer
+from ..layers.tubes import MAX_PATHS, paths_layer, tubes_layer
 from ..requests import Request
 from ..session.session import Session
 from ..streamlines.layer import Streamlines
 from ..words import plural
 from .display.pictures import Pictures
 from .widgets.busy_dialog import errors_shown, wait_for
-from .widgets.sections import add_entry
+from .widgets.layout import add_entry
 
 MAX_TUBES = 400
 WHICH = "The selected streamlines, or up to {} of all,"

@@ -26,8 +26,8 @@ from ..session.runs import Run
 from ..session.seed_mouse import SeedMouse
 from ..session.session import Session
 from ..session.tracking_values import tracking_values_of
-from ..space.camera import orient
 from ..space.extent import SlicesKept
+from ..space.views import orient
 from ..streamlines.colours import ONE_COLOUR, WEIGHT
 from ..streamlines.layer import Streamlines
 from ..timers import repeated
@@ -46,7 +46,7 @@ from .sections.dissection import Dissection
 from .sections.region import RegionSection
 from .sections.seed import SeedSection, next_step
 from .sections.selection import SelectionSection
-from .sections.tissues import TissueSection
+from .sections.tissue import TissueSection
 from .sections.tracking import TrackingSection
 from .settings import PanelSettings
 from .status import StatusPositions
@@ -59,8 +59,8 @@ from .widgets.controls import (
     values_of,
 )
 from .widgets.dock_watch import DockWatch
+from .widgets.layout import FOCUS_STYLE, Section, add_entry, button, row
 from .widgets.progress_row import ProgressRow
-from .widgets.sections import FOCUS_STYLE, Section, add_entry, button, row
 from .widgets.undo import UndoKeys, make_one_step_each
 
 if TYPE_CHECKING:

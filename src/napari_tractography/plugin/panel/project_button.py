@@ -32,17 +32,17 @@ from ...recipes.volume_sources import VolumeSource
 from ..document import BundleState, LayerRef
 from ..export.projects import file_source, project_of
 from ..export.recipes import recipe_of
-from ..layers.volumes import fod_of
+from ..layers.volume_layers import fod_of
 from ..session.listing import BundleList
 from ..session.making import other_side
 from ..session.open_bundle import OpenBundle
-from ..session.opening import Opening, state_of
+from ..session.project_opening import Opening, state_of
 from ..words import plural
 from .project_keeper import ProjectKeeper, left_behind
 from .project_layers import ProjectLayers
 from .widgets.busy_dialog import errors_shown, wait_for
+from .widgets.layout import add_entry, button, row, stack, wrapped
 from .widgets.progress_row import ProgressRow
-from .widgets.sections import add_entry, button, row, stack, wrapped
 from .widgets.window_guard import WindowGuard
 
 FILTER = f"Project (*{ENDING})"

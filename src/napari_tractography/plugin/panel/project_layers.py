@@ -25,11 +25,10 @@ from ...recipes.project import Project
 from ...recipes.recipe import Recipe
 from ...recipes.sources import FodSource
 from ...recipes.volume_sources import VolumeSource, located
-from ..export.images import SOURCE_KEY, image_source, is_of_image
-from ..export.paths import PATH_KEY, path_of
-from ..layers.sources.images import KEY_KEY, PHANTOM_KEY, image_layer, settings_of
-from ..layers.tissues import shown_tissues, tissue_layer_data, tissue_layers
-from ..layers.volumes import (
+from ..export.layer_files import PATH_KEY, SOURCE_KEY, image_source, is_of_image, path_of
+from ..layers.sources.image_layers import KEY_KEY, PHANTOM_KEY, image_layer, settings_of
+from ..layers.tissue_layers import shown_tissues, tissue_layer_data, tissue_layers
+from ..layers.volume_layers import (
     fod_grid_of,
     fod_layer_data,
     fod_layers,

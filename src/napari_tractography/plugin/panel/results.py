@@ -26,7 +26,7 @@ from ..session.session import Session
 from ..streamlines.layer import Streamlines
 from ..timers import delayed
 from ..words import plural
-from .widgets.sections import stack
+from .widgets.layout import stack
 
 PROGRESS_STEPS = 1000
 LINES = 7  # room for the usual result, so that little moves

@@ -30,7 +30,7 @@ from ..timers import delayed
 from .display import pictures, view
 from .display.appearance import display_specs
 from .sections.device import BACKEND_SPEC, THREADS_SPEC
-from .widgets.sections import Section
+from .widgets.layout import Section
 
 logger = logging.getLogger(__name__)
 

@@ -11,7 +11,7 @@ import numpy as np
 from napari.layers import Layer
 
 from ..layers.on_volume import OnVolume
-from ..layers.volumes import fod_grid_of
+from ..layers.volume_layers import fod_grid_of
 from ..session.session import Session
 from ..space.display import DisplaySpace
 from ..space.positions import position_text

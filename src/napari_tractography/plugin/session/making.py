@@ -15,11 +15,11 @@ from ...recipes.bundle import Bundle
 from ...recipes.mirror import midsagittal_x_mm
 from ...recipes.tractogram_sources import TractogramFile
 from ..document import BundleState, Result
-from ..layers.sources.tracks import tractogram_of_tracks
+from ..layers.sources.tracks_layers import tractogram_of_tracks
 from ..streamlines.layer import Streamlines
 from .listing import OPENED, BundleList
 from .open_bundle import OpenBundle
-from .opening import split_filters, state_of
+from .project_opening import split_filters, state_of
 
 PART = "part"
 

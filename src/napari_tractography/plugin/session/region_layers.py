@@ -39,7 +39,7 @@ from ..layers.region_entries import (
     spheres_in,
 )
 from ..layers.spheres import Spheres
-from ..layers.volumes import label_colours, see_within
+from ..layers.volume_layers import label_colours, see_within
 from ..space.display import DisplaySpace
 from ..space.layer_list import insert_beside, move_below, place_of_lowest
 from ..streamlines.layer import Streamlines

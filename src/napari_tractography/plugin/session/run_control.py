@@ -14,7 +14,7 @@ from psygnal import Signal
 from ...errors import TractographyError
 from ...streamlines.tractogram import Tractogram
 from ..background import iterate
-from ..layers.opening import FodOpening
+from ..layers.fod_opening import FodOpening
 from ..streamlines.layer import Streamlines
 from ..timers import delayed
 from .open_bundle import Arriving, OpenBundle

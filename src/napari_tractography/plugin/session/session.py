@@ -48,11 +48,11 @@ from ..document import (
     Snapshot,
 )
 from ..flag import Flag
+from ..layers.fod_opening import FodOpening
 from ..layers.frames import show_in
 from ..layers.layer_watch import LayerWatch
-from ..layers.opening import FodOpening
-from ..layers.tissues import tissue_layers, tissues_of
-from ..layers.volumes import (
+from ..layers.tissue_layers import tissue_layers, tissues_of
+from ..layers.volume_layers import (
     fod_grid_of,
     fod_of,
     mask_layers,
@@ -63,7 +63,7 @@ from ..layers.volumes import (
 )
 from ..listening import Listening
 from ..requests import Arrived, Request
-from ..seeding import SeedBetween, Seeding, SeedVoxels
+from ..run_seeding import SeedBetween, Seeding, SeedVoxels
 from ..space.display import DisplaySpace
 from ..space.extent import sliders_kept
 from ..space.layer_list import insert_beside

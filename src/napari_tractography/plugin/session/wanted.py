@@ -17,7 +17,7 @@ from ...model.regions import Region
 from ...model.seeding_parameters import EVERY_VOXEL, SeedingParameters, seeding_specs
 from ...model.tissues import Tissues
 from ..document import BundleState, PlacedSeeds, RegionState
-from ..seeding import (
+from ..run_seeding import (
     SeedBetween,
     SeedFod,
     Seeding,

@@ -39,11 +39,11 @@ from .colours import (
     single_colour,
     value_colours,
 )
+from .commands import KEYMAP, select_on_click
 from .drawn_subset import DrawnSubset
 from .editing import Editor
 from .layer_data import LAYER_TYPE, LOOK_KEY, Look, TrackRows, register
 from .polylines import crop_to_slab, nearest_piece
-from .selecting import KEYMAP, select_on_click
 
 MAX_VERTICES = 2_000_000
 DEFAULT_SLAB_MM = 4.0  # without a volume; two voxels with one
@@ -55,7 +55,7 @@ class Streamlines(BareTracks):
     """Streamlines of a tractogram in a napari viewer.
 
     While the layer is selected in the viewer, a click selects a streamline and keys edit, as
-    listed in :data:`.selecting.COMMANDS`.
+    listed in :data:`.commands.COMMANDS`.
 
     Parameters
     ----------

@@ -10,7 +10,7 @@ from qtpy.QtWidgets import QColorDialog
 
 from napari_tractography.geometry.grid import Grid
 from napari_tractography.model.fod import Fod
-from napari_tractography.plugin.layers.volumes import fod_layer_data
+from napari_tractography.plugin.layers.volume_layers import fod_layer_data
 from napari_tractography.plugin.panel.display.appearance import VOLUME, AppearanceSection, sampler
 from napari_tractography.plugin.panel.settings import kept_specs
 from napari_tractography.plugin.session.session import Session

@@ -11,7 +11,7 @@ from app_model.types import KeyBinding
 from napari_tractography import Tractogram
 from napari_tractography.files.paths import GivenUpError
 from napari_tractography.model.phantoms import make_phantom
-from napari_tractography.plugin.layers.volumes import fod_layer_data
+from napari_tractography.plugin.layers.volume_layers import fod_layer_data
 from napari_tractography.plugin.panel.display import view
 from napari_tractography.plugin.panel.display.view import ViewSection
 from napari_tractography.plugin.session.session import Session

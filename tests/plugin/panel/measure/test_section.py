@@ -21,7 +21,7 @@ from napari_tractography.files.volume_files import save_volume
 from napari_tractography.maps import plots
 from napari_tractography.maps.spreadsheets import profiles_table
 from napari_tractography.plugin.panel.measure import maps
-from napari_tractography.plugin.panel.widgets.sections import Section
+from napari_tractography.plugin.panel.widgets.layout import Section
 from napari_tractography.plugin.space.display import DisplaySpace
 from napari_tractography.recipes.edits import Edit
 

@@ -17,13 +17,13 @@ from tubes import IN_WALL, choose, draw_tube, image_layer
 
 from napari_tractography.geometry.grid import Grid
 from napari_tractography.model.image_phantoms import ImagePhantom
-from napari_tractography.plugin.layers.sources.images import (
+from napari_tractography.plugin.layers.sources.image_layers import (
     WorkedOut,
     fod_of_image,
     is_image_source,
     settings_of,
 )
-from napari_tractography.plugin.layers.volumes import mask_of
+from napari_tractography.plugin.layers.volume_layers import mask_of
 from napari_tractography.plugin.panel.sections import image as image_section
 from napari_tractography.plugin.panel.widgets.controls import label_of
 from napari_tractography.plugin.space.display import DisplaySpace

@@ -19,9 +19,9 @@ from tubes import IN_WALL, choose, draw_tube, image_layer
 from napari_tractography import Project, cli
 from napari_tractography.model.image_phantoms import ImagePhantom
 from napari_tractography.plugin.contributions import sample_tube
-from napari_tractography.plugin.export.paths import PATH_KEY
+from napari_tractography.plugin.export.layer_files import PATH_KEY
 from napari_tractography.plugin.export.projects import project_of
-from napari_tractography.plugin.layers.sources.images import settings_of
+from napari_tractography.plugin.layers.sources.image_layers import settings_of
 from napari_tractography.plugin.space.orientation_labels import is_anatomical
 
 

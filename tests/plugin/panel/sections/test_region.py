@@ -17,8 +17,8 @@ from qtpy.QtWidgets import QFileDialog
 
 from napari_tractography import track
 from napari_tractography.model.phantoms import make_phantom, phantom_seeds_mm
-from napari_tractography.plugin.export.scripts import as_command, as_python
-from napari_tractography.plugin.panel.widgets.sections import Section
+from napari_tractography.plugin.export.copied_scripts import as_command, as_python
+from napari_tractography.plugin.panel.widgets.layout import Section
 
 
 def near(panel: Any, place_zyx: np.ndarray, radius: float) -> int:

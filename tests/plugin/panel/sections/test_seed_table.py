@@ -15,8 +15,8 @@ from qtpy.QtWidgets import QLineEdit, QTableView
 
 from napari_tractography import Seeds, track
 from napari_tractography.model.phantoms import make_phantom, phantom_mask
-from napari_tractography.plugin.export.scripts import as_command, as_python
-from napari_tractography.plugin.layers.volumes import mask_layer_data
+from napari_tractography.plugin.export.copied_scripts import as_command, as_python
+from napari_tractography.plugin.layers.volume_layers import mask_layer_data
 
 PLACES = np.array([[0.0, 0, 0], [-12.0, 6, 0], [10.0, -6, 0]])
 POSITION, STREAMLINES, RADIUS = range(3)

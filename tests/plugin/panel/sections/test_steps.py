@@ -14,7 +14,7 @@ from qtpy.QtTest import QTest
 from qtpy.QtWidgets import QAbstractSpinBox, QSlider, QStyle, QStyleOptionSlider
 
 from napari_tractography.model.phantoms import make_phantom
-from napari_tractography.plugin.panel.widgets.sections import Section
+from napari_tractography.plugin.panel.widgets.layout import Section
 
 HERE, THERE = np.array([0.0, 2.0, 2.0]), np.array([0.0, 10.0, -8.0])  # display (z, y, x) mm
 SLOW_MS = 150  # between two moves of a slow hand

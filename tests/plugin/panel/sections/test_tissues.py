@@ -15,10 +15,10 @@ import napari_tractography as nt
 from napari_tractography.errors import InvalidTissuesError
 from napari_tractography.model.stop import StopReason
 from napari_tractography.model.tissues import CORTEX, WHITE
-from napari_tractography.plugin.export.paths import PATH_KEY
+from napari_tractography.plugin.export.copied_scripts import as_command, as_python
+from napari_tractography.plugin.export.layer_files import PATH_KEY
 from napari_tractography.plugin.export.recipes import recipe_of
-from napari_tractography.plugin.export.scripts import as_command, as_python
-from napari_tractography.plugin.layers.tissues import COLOURS
+from napari_tractography.plugin.layers.tissue_layers import COLOURS
 from napari_tractography.plugin.panel.project_layers import ProjectLayers
 from napari_tractography.plugin.panel.widgets.controls import label_of
 from napari_tractography.recipes.recipe import Recipe
@@ -162,7 +162,7 @@ def test_what_is_chosen_in_vain_is_said_and_changes_nothing(
     open_model: Any, cross: Any, monkeypatch: Any
 ) -> None:
     told: list[str] = []
-    monkeypatch.setattr("napari_tractography.plugin.panel.sections.tissues.show_error", told.append)
+    monkeypatch.setattr("napari_tractography.plugin.panel.sections.tissue.show_error", told.append)
     panel = open_model(cross)
     panel.viewer.add_labels(np.full(cross.grid.shape[::-1], 7777), name="others")
     panel.tissues.choice.value = panel.viewer.layers["others"]

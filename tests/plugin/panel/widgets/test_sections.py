@@ -7,7 +7,7 @@ from unittest.mock import Mock
 
 import pytest
 
-from napari_tractography.plugin.panel.measure.views import SideBySide
+from napari_tractography.plugin.panel.measure.outputs import SideBySide
 from napari_tractography.plugin.panel.widgets.undo import UndoButtons
 
 

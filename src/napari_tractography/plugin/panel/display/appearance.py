@@ -27,7 +27,7 @@ from ....maps.scalar_maps import ScalarMap
 from ....model.parameters import ParameterSpec
 from ....streamlines.tractogram import Tractogram
 from ...flag import Flag
-from ...seeding import SeedSpheres
+from ...run_seeding import SeedSpheres
 from ...session.clustering import Clustering
 from ...session.open_bundle import BUNDLE_KEY, OpenBundle
 from ...session.session import Session
@@ -46,7 +46,7 @@ from ..widgets.controls import (
     show_units,
     values_of,
 )
-from ..widgets.sections import stack
+from ..widgets.layout import stack
 from .axis import AxisControl
 from .clip_controls import ClipControls
 

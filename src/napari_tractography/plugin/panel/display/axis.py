@@ -25,7 +25,7 @@ from ...session.seed_mouse import (
 from ...session.session import Session
 from ...space.display import DisplaySpace
 from ...space.layer_list import insert_beside
-from ..widgets.sections import button, row
+from ..widgets.layout import button, row
 
 HELP = (
     "About which angles are taken. Click its one end and its other in the view, each in the slice "

@@ -15,7 +15,7 @@ from ...export.movies import FRAMES_A_SECOND, turntable
 from ...export.screenshots import save_screenshot
 from ..widgets.busy_dialog import errors_shown
 from ..widgets.controls import parameter_controls, values_of
-from ..widgets.sections import button
+from ..widgets.layout import button
 from .figure_dialog import FIGURE_SPECS, MOVIE_SPECS, OptionsDialog, figure_of, option_form
 
 PICTURE_SPECS = (

@@ -19,8 +19,8 @@ from ....maps.direction_colours import direction_colours
 from ....model.parameters import ParameterSpec
 from ...flag import Flag
 from ...layers.planes import SlicePlanes, plane_sources
-from ...layers.sources.images import OF_IMAGE_KEY
-from ...layers.volumes import FADED, voxels_of
+from ...layers.sources.image_layers import OF_IMAGE_KEY
+from ...layers.volume_layers import FADED, voxels_of
 from ...listening import Listening
 from ...session.session import Session
 from ...space.display import AXIS_LABELS
@@ -28,7 +28,7 @@ from ...space.layer_list import insert_beside
 from ...timers import delayed
 from ..widgets.busy_dialog import errors_shown, wait_for
 from ..widgets.controls import form, layer_choice, parameter_control, show_row
-from ..widgets.sections import button, row, stack
+from ..widgets.layout import button, row, stack
 from .clip_controls import SliceControl
 
 PLANES = ("Axial", "Coronal", "Sagittal")  # across the axes (z, y, x)

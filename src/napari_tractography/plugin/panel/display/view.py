@@ -18,7 +18,7 @@ from ...space.views import KEYS, SIDES, VIEW_HELP, VIEWS, show_view
 from ...timers import delayed
 from ..widgets.busy_dialog import errors_shown, wait_for
 from ..widgets.controls import form, on_change, parameter_controls, values_of
-from ..widgets.sections import button, row, stack
+from ..widgets.layout import button, row, stack
 from .slices import SLICES_SPEC, SlicesBox
 
 NARROW = 48  # pixels

@@ -19,7 +19,7 @@ from ....geometry.units import MM, per_mm, symbol
 from ...flag import Flag
 from ...timers import delayed
 from ...words import plural
-from ..widgets.sections import stack
+from ..widgets.layout import stack
 
 N_BINS = 48
 HEIGHT = 64  # pixels

@@ -18,7 +18,7 @@ from ....maps.density import density
 from ....maps.scalar_maps import ScalarMap, name_of
 from ....maps.visitation import Visitation, visitation
 from ....streamlines.tractogram import Tractogram
-from ...layers.volumes import faded, fod_grid_of, mask_layer_data, mask_layers, voxels_of
+from ...layers.volume_layers import faded, fod_grid_of, mask_layer_data, mask_layers, voxels_of
 from ...space.display import DisplaySpace
 from .counting import Counter
 

@@ -31,20 +31,20 @@ from ....model.parameters import ParameterSpec
 from ....recipes.edits import BY_NUMBER, Edit, edited
 from ....streamlines.tractogram import Tractogram
 from ...background import Background
-from ...layers.volumes import voxels_of
+from ...layers.volume_layers import voxels_of
 from ...listening import Listening
 from ...session.listing import BundleList
 from ...session.open_bundle import OpenBundle
 from ...session.session import Session
 from ..widgets.busy_dialog import errors_shown, wait_for
 from ..widgets.controls import form, layer_choice, offer_layers, parameter_control, show_row
+from ..widgets.layout import add_entry, button, row, stack, wrapped
 from ..widgets.progress_row import ProgressRow
-from ..widgets.sections import add_entry, button, row, stack, wrapped
 from . import maps
 from .counting import Counter
 from .histogram import LengthHistogram
-from .kinds import CONNECTOME, KINDS, work_of
-from .views import PlotView, Shown, SideBySide, hidden
+from .measurements import CONNECTOME, KINDS, work_of
+from .outputs import PlotView, Shown, SideBySide, hidden
 
 AUTOMATIC = "automatic"
 CHOSEN = (

@@ -20,17 +20,17 @@ from ....files.formats import dialog_filter, fod_endings, volume_endings
 from ....files.paths import GivenUpError
 from ....files.volume_files import load_mask
 from ...document import LayerRef
-from ...export.paths import PATH_KEY
+from ...export.layer_files import PATH_KEY
+from ...layers.fod_opening import FodOpening
 from ...layers.on_volume import SeedPoints
-from ...layers.opening import FodOpening
-from ...layers.sources.images import (
+from ...layers.sources.image_layers import (
     image_layers,
     settings_of,
     take_image,
 )
-from ...layers.sources.vectors import fod_of_vectors, vectors_layers
+from ...layers.sources.vectors_layers import fod_of_vectors, vectors_layers
 from ...layers.spheres import Spheres
-from ...layers.volumes import (
+from ...layers.volume_layers import (
     fod_grid_of,
     fod_layer_data,
     fod_layers,
@@ -42,11 +42,11 @@ from ...layers.volumes import (
 from ...session.session import Session
 from ...space.layer_list import insert_beside, place_of_lowest
 from ...streamlines.layer import Streamlines
+from ..widgets.alignment import Places
 from ..widgets.busy_dialog import errors_shown, wait_for
 from ..widgets.controls import form, layer_choice, offer_layers
 from ..widgets.kind_dialog import ask_kind
-from ..widgets.places import Places
-from ..widgets.sections import button, row, stack, wrapped
+from ..widgets.layout import button, row, stack, wrapped
 from .image import ImageSection
 
 VOLUME_OPACITY = 0.3

@@ -25,7 +25,7 @@ from ...session.runs import Run
 from ...session.session import Session
 from ...timers import delayed
 from ..widgets.controls import form, parameter_control, tooltip
-from ..widgets.sections import stack, wrapped
+from ..widgets.layout import stack, wrapped
 from .cluster_row import ClusterRow
 
 LOOK_AFTER_MS = 1000  # after the window has opened

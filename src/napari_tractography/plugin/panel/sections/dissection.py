@@ -34,8 +34,8 @@ from ...streamlines.layer import Streamlines
 from ...timers import delayed
 from ..widgets.busy_dialog import errors_shown, wait_for
 from ..widgets.controls import form, parameter_control, show_row, show_units
+from ..widgets.layout import add_entry, button, row, stack
 from ..widgets.progress_row import ProgressRow
-from ..widgets.sections import add_entry, button, row, stack
 
 STROKE, SPHERE = "Lasso", "Sphere"
 STROKE_COLOUR = "#ffd166"

@@ -5,6 +5,7 @@ Called by the Data section, which hides it for all other kinds of input.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -15,10 +16,15 @@ from qtpy.QtWidgets import QCheckBox, QComboBox, QDoubleSpinBox, QWidget
 
 from ....errors import TractographyError
 from ....geometry.units import symbol
+from ....model.fod import Fod
+from ...background import Background
+from ...export.layer_files import note_odfs
 from ...flag import Flag
 from ...layers.layer_watch import LayerWatch
-from ...layers.sources.images import (
+from ...layers.sources.image_layers import (
     IMAGE_SPECS,
+    ODF_SPEC,
+    OF_IMAGE_KEY,
     SCALE_UNITS,
     ImageSettings,
     WorkedOut,
@@ -30,7 +36,7 @@ from ...layers.sources.images import (
     take_image,
     worked_out_layer,
 )
-from ...layers.volumes import mask_layers
+from ...layers.volume_layers import fod_layer_data, mask_layers
 from ...session.session import Session
 from ...space.layer_list import insert_beside
 from ...timers import delayed, repeated
@@ -39,17 +45,68 @@ from ..widgets.controls import (
     layer_choice,
     offer_layers,
     on_change,
+    parameter_control,
     parameter_controls,
     set_values,
     values_of,
 )
-from ..widgets.sections import button, row, stack, wrapped
-from .odfs import OdfRow
+from ..widgets.layout import button, row, stack, wrapped
+from ..widgets.progress_row import ProgressRow
 
 REFRESH_MS = 500  # between two looks at what has been worked out
 WAIT_MS = 150  # after the last move of a slider, before orientations are worked out anew
 NO_SCALE = "This image has no physical scale: a voxel counts as 1. How large is it?"
 SIZE_LIMITS = 1e-6, 1e6
+
+
+class OdfRow(QWidget):  # type: ignore[misc]
+    """The size of a block, a button, and how far the work is."""
+
+    made = Signal(object)  # Layer that shows the ODFs
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.size = parameter_control(ODF_SPEC)
+        self.make = button(
+            "Make ODFs",
+            "Work out the whole image, and how orientations are distributed in each block: an FOD "
+            "for the probabilistic algorithms.",
+        )
+        self.progress = ProgressRow("How much of the image has been worked out.", "Make no ODFs.")
+        stack(self, form([self.size], extra=[self.make]), self.progress)
+        self.work = Background()
+        self.work.progressed.connect(self.progress.show_progress)
+        self.work.ended.connect(self._on_ended)
+        self.work.failed.connect(show_error)
+        self.progress.cancelled.connect(self.work.cancel)
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether ODFs are being made."""
+        return self.work.is_busy
+
+    def start(self, layer: Layer, fod: Fod) -> None:
+        """Begin to make the ODFs of an image; `made` follows."""
+        if not self.is_busy:
+            n_voxels = int(self.size.value)
+            self.make.setEnabled(False)
+            self.work.begin(
+                "ODFs",
+                lambda advance: fod.odfs(n_voxels, progress=advance),
+                partial(self._take, layer, fod, n_voxels),
+            )
+
+    def _on_ended(self) -> None:
+        self.make.setEnabled(True)
+        self.progress.finish()
+
+    def _take(self, layer: Layer, fod: Fod, n_voxels: int, made: Fod) -> None:
+        data, attributes, kind = fod_layer_data(made)
+        name = f"{layer.name}, ODFs of {n_voxels}³ voxels"
+        shown = Layer.create(data, {**attributes, "name": name}, kind)
+        note_odfs(shown, layer, fod, n_voxels)
+        shown.metadata[OF_IMAGE_KEY] = layer
+        self.made.emit(shown)
 
 
 class ImageSection(QWidget):  # type: ignore[misc]

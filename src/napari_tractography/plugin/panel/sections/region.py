@@ -32,16 +32,16 @@ from ....files.volume_files import save_volume
 from ....geometry.units import symbol
 from ....model.regions import Region
 from ....model.roles import INCLUDE_RULES, ROLE_HELP
-from ...export.paths import PATH_KEY
+from ...export.layer_files import PATH_KEY
 from ...layers.region_entries import ROLE_COLOURS, Entry
 from ...layers.spheres import Spheres
-from ...layers.volumes import mask_layers, voxels_of
+from ...layers.volume_layers import mask_layers, voxels_of
 from ...session.region_layers import SPHERE_RADIUS_MM, STEERING
 from ...session.session import Session
 from ...space.display import DisplaySpace
 from ...space.positions import position_text
 from ..widgets.controls import form
-from ..widgets.sections import button, keys_here, row, stack
+from ..widgets.layout import button, keys_here, row, stack
 from ..widgets.undo import UndoButtons, make_one_step_each
 
 MAX_ROWS = 4  # that are seen at once

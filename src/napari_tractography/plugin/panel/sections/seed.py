@@ -12,7 +12,7 @@ from qtpy.QtWidgets import QWidget
 from ....model.defaults import rounded
 from ....model.seeding_parameters import SEED_SOURCES, seeding_specs
 from ...document import LayerRef, Snapshot
-from ...layers.volumes import mask_layers
+from ...layers.volume_layers import mask_layers
 from ...session.session import Session
 from ...session.wanted import ends_of
 from ..widgets.controls import (
@@ -25,7 +25,7 @@ from ..widgets.controls import (
     values_of,
 )
 from ..widgets.default_marks import DefaultMarks
-from ..widgets.sections import button, keys_here, row, stack, wrapped
+from ..widgets.layout import button, keys_here, row, stack, wrapped
 from ..widgets.undo import UndoButtons
 from .seed_table import SeedTable
 

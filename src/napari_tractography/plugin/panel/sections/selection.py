@@ -15,11 +15,11 @@ from qtpy.QtWidgets import QApplication, QWidget
 
 from ...listening import Listening
 from ...session.session import Session
+from ...streamlines.commands import COMMANDS, select_on_click
 from ...streamlines.layer import Streamlines
-from ...streamlines.selecting import COMMANDS, select_on_click
 from ...timers import delayed
 from ...words import plural
-from ..widgets.sections import button, row, stack, wrapped
+from ..widgets.layout import button, row, stack, wrapped
 
 BUTTONS_A_ROW = 3
 HOVER_MS = 50  # without a move of the mouse; among millions of points picking takes as long

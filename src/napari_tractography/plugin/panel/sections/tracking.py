@@ -20,7 +20,7 @@ from ...session.session import Session
 from ...session.tracking_values import BY_FOD
 from ..widgets.controls import parameter_controls, set_values, show_row
 from ..widgets.default_marks import DefaultMarks
-from ..widgets.sections import button, row, stack, wrapped
+from ..widgets.layout import button, row, stack, wrapped
 
 NOT_SUITED = "Step, cone, floor and lengths follow the FOD once one is open."
 NONE_SUITED = "Step, cone, floor and lengths are as you set them."

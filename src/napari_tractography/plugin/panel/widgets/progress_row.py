@@ -5,7 +5,7 @@ from __future__ import annotations
 from qtpy.QtCore import Signal
 from qtpy.QtWidgets import QHBoxLayout, QProgressBar, QWidget
 
-from .sections import button
+from .layout import button
 
 STEPS = 1000
 

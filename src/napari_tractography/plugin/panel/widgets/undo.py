@@ -21,7 +21,7 @@ from qtpy.QtWidgets import (
 )
 
 from ...document import Document
-from .sections import button, keys_here
+from .layout import button, keys_here
 
 UNDO_HELP = "Undo what was done last{}. Ctrl+Z."
 REDO_HELP = "Do again what was undone{}. Ctrl+Shift+Z."

@@ -1,7 +1,7 @@
 """Volumes as napari layers: FODs as their l = 0 map, masks as labels.
 
-An FOD layer may still be reading its coefficients, see :mod:`.opening`. Called by the readers, the
-sample data and the panel.
+An FOD layer may still be reading its coefficients, see :mod:`.fod_opening`. Called by the readers,
+the sample data and the panel.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from ...geometry.grid import Grid
 from ...geometry.units import symbol
 from ...model.fod import Fod
 from ..space.display import DisplaySpace, display_space_of_layer, unit_of_layer
-from .opening import FOD_KEY, FodOpening, contrast_limits
+from .fod_opening import FOD_KEY, FodOpening, contrast_limits
 
 LayerData = tuple[Any, dict[str, Any], str]
 

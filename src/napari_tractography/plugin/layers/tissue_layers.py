@@ -14,7 +14,7 @@ from napari.layers import Image, Labels, Layer
 
 from ...model.tissues import N_TISSUES, Tissues
 from ..space.display import DisplaySpace
-from .volumes import LayerData, label_colours, voxels_of
+from .volume_layers import LayerData, label_colours, voxels_of
 
 TISSUES_KEY = "tissues"  # layer.metadata[TISSUES_KEY]: the Tissues that a labels layer shows
 OVERLAY_OPACITY = 0.3

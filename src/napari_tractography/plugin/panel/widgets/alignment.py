@@ -16,7 +16,7 @@ from qtpy.QtWidgets import QLabel, QWidget
 from ....errors import TractographyError
 from ....files.paths import GivenUpError
 from ....geometry.units import per_mm, symbol
-from ...layers.volumes import (
+from ...layers.volume_layers import (
     PLACE_TOLERANCE,
     fod_grid_of,
     knows_affine,
@@ -28,7 +28,7 @@ from ...session.session import Session
 from ...space.layer_list import insert_beside
 from ...space.resampling import Resampling
 from .busy_dialog import wait_for
-from .sections import button, row, stack, wrapped
+from .layout import button, row, stack, wrapped
 
 PLACE_EVENTS = ("scale", "translate", "rotate", "shear", "affine")  # of layers
 

@@ -29,9 +29,9 @@ from ...space.display import (
     set_units,
     unit_of_layer,
 )
+from ..fod_opening import FOD_KEY
 from ..on_volume import OnVolume
-from ..opening import FOD_KEY
-from ..volumes import fod_grid_of, fod_of, mask_layer_data, mask_of
+from ..volume_layers import fod_grid_of, fod_of, mask_layer_data, mask_of
 
 PHANTOM_KEY = "image phantom"  # layer.metadata[PHANTOM_KEY]: its name, of sample images
 OF_IMAGE_KEY = "of image"  # layer.metadata[OF_IMAGE_KEY]: of ODFs the layer of their image

@@ -18,7 +18,7 @@ from ....maps.profiles import profile
 from ....maps.scalar_maps import ScalarMap
 from ....streamlines.tractogram import Tractogram
 from .counting import Counter
-from .views import Shown, drawing
+from .outputs import Shown, drawing
 
 TABLE, PROFILE, ASYMMETRY, LENGTHS, CONNECTOME = KINDS = (
     "Table",

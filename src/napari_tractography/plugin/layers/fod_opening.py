@@ -1,6 +1,7 @@
 """Opening an FOD volume: its map is shown at once, its coefficients are read in a thread.
 
-Started by :func:`.volumes.open_fod`; the session waits for the end, the panel shows how far it is.
+Started by :func:`.volume_layers.open_fod`; the session waits for the end, the panel shows how far
+it is.
 """
 
 from __future__ import annotations

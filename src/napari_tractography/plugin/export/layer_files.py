@@ -1,6 +1,6 @@
-"""Images on the screen as recipes name them: by their file, or as a phantom.
+"""The files that layers were opened from, and images as recipes name them.
 
-Called by :mod:`.recipes` and :mod:`.scripts`.
+Called by what writes down what is on the screen: recipes, copied scripts, the panel.
 """
 
 from __future__ import annotations
@@ -15,8 +15,16 @@ from ...errors import InvalidFodError, TractographyError
 from ...model.fod import Fod
 from ...recipes.image_sources import ImageReading, source_of_image
 from ...recipes.sources import FodSource
-from ..layers.sources.images import KEY_KEY, PHANTOM_KEY
-from .paths import path_of
+from ..layers.sources.image_layers import KEY_KEY, PHANTOM_KEY
+
+PATH_KEY = "path"  # layer.metadata[PATH_KEY]: the file that a layer was opened from
+
+
+def path_of(layer: Layer) -> str | None:
+    """Return the file that a layer was opened from, or None."""
+    known: Any = layer.metadata.get(PATH_KEY) or layer.source.path
+    return None if known is None else str(known)
+
 
 PART_KEY = "part"  # layer.metadata[PART_KEY]: where the image was found, a _Known
 # layer.metadata[SOURCE_KEY]: of ODFs of an image their FodSource, or why there is none.

@@ -17,15 +17,15 @@ from ....files.formats import dialog_filter, volume_endings
 from ....files.tissue_files import load_tissues
 from ....model.tissues import TISSUES, check_tissues
 from ...document import LayerRef
-from ...export.paths import PATH_KEY
-from ...layers.tissues import COLOURS, shown_tissues, tissue_layer_data, tissue_layers
-from ...layers.volumes import fod_grid_of
+from ...export.layer_files import PATH_KEY
+from ...layers.tissue_layers import COLOURS, shown_tissues, tissue_layer_data, tissue_layers
+from ...layers.volume_layers import fod_grid_of
 from ...listening import Listening
 from ...session.session import Session
 from ...space.layer_list import insert_beside
 from ..widgets.busy_dialog import errors_shown, wait_for
 from ..widgets.controls import form, layer_choice, offer_layers
-from ..widgets.sections import button, stack, wrapped
+from ..widgets.layout import button, stack, wrapped
 
 NONE = "No tissue image: streamlines end where the FOD does."
 CLOSED = "The tissue image was closed: open it again, or choose another or none."

@@ -37,7 +37,7 @@ from ...recipes.python_code import expression, image_lines, script
 from ...recipes.tractogram_sources import TractogramFile, WeightsSource
 from ...recipes.volume_sources import VolumeSource
 from ..requests import Request
-from ..seeding import (
+from ..run_seeding import (
     SeedBetween,
     SeedFod,
     SeedInterface,
@@ -46,8 +46,7 @@ from ..seeding import (
     SeedVoxels,
     first_numbers,
 )
-from .images import image_source, is_of_image
-from .paths import path_of
+from .layer_files import image_source, is_of_image, path_of
 
 LINE = 88  # characters of a painted mask
 FILES = "napari_tractography.files"

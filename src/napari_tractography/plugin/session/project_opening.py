@@ -44,9 +44,9 @@ from ..document import (
     RegionState,
     Result,
 )
-from ..layers.volumes import fod_of
+from ..layers.volume_layers import fod_of
 from ..requests import Arrived, Request
-from ..seeding import (
+from ..run_seeding import (
     SeedBetween,
     SeedFod,
     Seeding,
