@@ -65,7 +65,7 @@ def in_a_panel(tractogram: nt.Tractogram, centres: np.ndarray) -> None:
     for role in ("include", "exclude"):
         for radius in RADII_MM:
             region = nt.Region.sphere(centres[0], radius, role)
-            entry = panel.session.regions.add_made(region)
+            entry = panel.session.regions.add_region(region)
             while panel.filtering.is_busy:
                 QTest.qWait(20)
             times, spent_on, counts = [], [], []

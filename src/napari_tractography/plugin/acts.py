@@ -156,14 +156,14 @@ def insert(number: int, state: BundleState) -> Act:
     return act
 
 
-def append(number: int, state: BundleState, *, in_place_of: int | None = None) -> Act:
+def append(number: int, state: BundleState, *, replacing: int | None = None) -> Act:
     """Add a bundle, which has an id, at the end of the list, or in place of one that is blank."""
 
     def act(now: Snapshot) -> Snapshot:
         left = {
             known: other
             for known, other in now.bundles.items()
-            if known != in_place_of or not other.is_blank
+            if known != replacing or not other.is_blank
         }
         active = now.active if now.active in left else number
         return Snapshot({**left, number: state}, active)
@@ -178,23 +178,23 @@ def delete(number: int, blank: tuple[int, BundleState]) -> Act:
         if number not in now.bundles:
             return now
         order = list(now.bundles)
-        place = order.index(number)
+        index = order.index(number)
         left = {known: state for known, state in now.bundles.items() if known != number}
         if not left:
             left = {blank[0]: blank[1]}
         known = list(left)
-        active = now.active if now.active in left else known[min(place, len(known) - 1)]
+        active = now.active if now.active in left else known[min(index, len(known) - 1)]
         return Snapshot(left, active)
 
     return act
 
 
-def move(number: int, place: int) -> Act:
+def move(number: int, index: int) -> Act:
     """Move a bundle to another place in the list."""
 
     def act(now: Snapshot) -> Snapshot:
         order = [known for known in now.bundles if known != number]
-        order.insert(place, number)
+        order.insert(index, number)
         if order == list(now.bundles):
             return now
         return Snapshot({known: now.bundles[known] for known in order}, now.active)

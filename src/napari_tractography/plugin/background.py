@@ -104,7 +104,7 @@ class Background:
     def __init__(self) -> None:
         self._task: _Task | None = None
         self._text = ""
-        self._poll = repeated(None, POLL_MS, self._tell)
+        self._poll = repeated(None, POLL_MS, self._report)
 
     @property
     def is_busy(self) -> bool:
@@ -131,7 +131,7 @@ class Background:
         self._text = text
         self._poll.start()
         iterate(partial(_outcome, work, task), partial(self._on_outcome, task, done))
-        self._tell()
+        self._report()
 
     def cancel(self) -> None:
         """Want no result any more."""
@@ -145,7 +145,7 @@ class Background:
         self._task = None
         self._poll.stop()
 
-    def _tell(self) -> None:
+    def _report(self) -> None:
         if self._task is not None:
             self.progressed.emit(self._text, self._task.fraction)
 

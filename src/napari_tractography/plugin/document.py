@@ -142,10 +142,10 @@ class RegionState:
     name: str
     role: str
     label: int | None = None
-    is_asleep: bool = False
+    is_inactive: bool = False
     spheres: NDArray[np.float64] = field(default_factory=lambda: np.empty((0, 4)))
     painted: Painted | None = None
-    made: Region | None = None
+    initial: Region | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -177,10 +177,10 @@ class Painted:
 
     def written(self, like: NDArray[Any]) -> NDArray[Any]:
         """Return an array as `like` that holds this and nothing else."""
-        made = np.zeros_like(like)
+        array = np.zeros_like(like)
         box = zip(self.first, self.values.shape, strict=True)
-        made[tuple(slice(first, first + n) for first, n in box)] = self.values
-        return made
+        array[tuple(slice(first, first + n) for first, n in box)] = self.values
+        return array
 
     def equals(self, other: Painted | None) -> bool:
         """Tell whether the same is painted."""

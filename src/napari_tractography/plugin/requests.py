@@ -128,7 +128,7 @@ class Request:
         """Return what the engine takes; draws the seeds, which may take a while."""
         seeding = self.seeding
         ends = (seeding.one, seeding.other) if isinstance(seeding, SeedBetween) else None
-        given = TrackingInput(
+        whole_input = TrackingInput(
             self.fod,
             self.seeds(),
             self.parameters,
@@ -140,10 +140,10 @@ class Request:
             between=ends,
         )
         if not self.is_preview:
-            return given
+            return whole_input
         if ends is not None:  # from one of the regions to the other
-            given = replace(given.halves()[0], seeds=given.seeds)
-        return replace(given, select=None)
+            whole_input = replace(whole_input.halves()[0], seeds=whole_input.seeds)
+        return replace(whole_input, select=None)
 
     def gives_the_same_as(self, other: Request) -> bool:
         """Tell whether the full runs of two requests give the same streamlines."""
@@ -168,8 +168,8 @@ def _same(one: Any, other: Any) -> bool:
     if type(one) is not type(other):
         return False
     if isinstance(one, Region) and one.voxels is not None and other.voxels is not None:
-        told = [(r.role, r.grid) for r in (one, other)]
-        return told[0] == told[1] and np.array_equal(one.voxels, other.voxels)
+        compared = [(r.role, r.grid) for r in (one, other)]
+        return compared[0] == compared[1] and np.array_equal(one.voxels, other.voxels)
     if isinstance(one, np.ndarray):
         return np.array_equal(one, other)
     if isinstance(one, Tissues) and one.path:

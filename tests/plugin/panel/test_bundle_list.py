@@ -60,7 +60,7 @@ def test_keys_reorder_delete_and_undo(panel: Any) -> None:
 def test_what_was_done_is_told_with_its_link_whatever_the_names(panel: Any) -> None:
     """A line break, as a script can have it in a name, made the link plain text."""
     panel.bundles.rename(panel.bundles.active, "left\nand <right>")
-    told = panel.bundle_list.told
+    told = panel.bundle_list.history_label
     assert "&lt;right>" in told.text()
     assert told.textFormat() == Qt.TextFormat.RichText
 

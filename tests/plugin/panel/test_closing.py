@@ -84,7 +84,7 @@ def panel(open_window: Any, cross: Any) -> Iterator[Any]:
 
 def leave_unsaved(panel: Any) -> None:
     """Let something be unsaved, whatever the panel finds."""
-    panel.project.keeper.look = lambda: None
+    panel.project.keeper.compare = lambda: None
     panel.project.keeper.has_unsaved = True
 
 

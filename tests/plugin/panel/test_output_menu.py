@@ -107,7 +107,7 @@ def test_streamlines_of_a_file_are_copied_with_what_became_of_them(panel, tmp_pa
     panel.bundles.activate(panel.bundles.of_layer(layer))
     panel.dissection.read_weights(weights)
     panel.dissection.min_weight.value = 1.0
-    panel.session.regions.add_made(Region.sphere((0, 0, 0), 6.0, "include"))
+    panel.session.regions.add_region(Region.sphere((0, 0, 0), 6.0, "include"))
     layer.selected = [1]
     layer.editor.delete_selected()
     assert 0 < layer.n_all < len(layer.editor.whole)

@@ -30,7 +30,7 @@ def study(open_model: Any, cross: Any, settle: Any, tmp_path: Path) -> Any:
     panel.add_fod(save_fod(cross, tmp_path / "fod.nii.gz"))
     panel.bundles.rename(panel.bundles.active, "CST left")
     panel.session.add_seeds_mm(ONE[None])
-    panel.session.regions.add_made(Region.sphere((0, 0, 0), 8.0, "include"))
+    panel.session.regions.add_region(Region.sphere((0, 0, 0), 8.0, "include"))
     panel.run()
     settle(panel)
     panel.session.streamlines_layer.selected = [1, 3]
@@ -245,20 +245,20 @@ def test_opening_can_be_cancelled_and_nothing_of_it_is_lost(
 
 def test_the_title_says_what_is_unsaved(study: Any, tmp_path: Path) -> None:
     keeper = study.project.keeper
-    keeper.look()
+    keeper.compare()
     assert study.viewer.title.endswith("*")
     study.project.save(tmp_path / "study.tracts.json")
     assert study.viewer.title.startswith("study")
     assert not study.viewer.title.endswith("*")
     study.bundles.rename(study.bundles.active, "AF right")
-    keeper.look()
+    keeper.compare()
     assert study.viewer.title.endswith("*")
 
 
 def test_what_can_no_longer_be_saved_is_unsaved(study: Any) -> None:
     """Streamlines whose FOD is gone would be lost as well."""
     study.viewer.layers.remove(study.session.fod_layer)
-    study.project.keeper.look()
+    study.project.keeper.compare()
     assert study.viewer.title.endswith("*")
 
 
@@ -274,7 +274,7 @@ def test_a_panel_that_is_opened_again_knows_what_is_saved(
     again = TractographyPanel(study.viewer)
     qtbot.addWidget(again)
     assert digests(again) == wanted
-    again.project.keeper.look()
+    again.project.keeper.compare()
     assert again.project.keeper.has_unsaved is not saved
     assert again.project.keeper.path == (path if saved else None)
     again.close_session()
@@ -363,7 +363,7 @@ def test_opened_streamlines_are_referred_to_with_what_filters_them(
     layer._source = layer.source.model_copy(update={"path": str(file)})
     panel.viewer.add_layer(layer)
     panel.bundles.activate(panel.bundles.of_layer(layer))
-    entry = panel.session.regions.add_made(Region.sphere((0, 2, 0), 1.2, "include"))
+    entry = panel.session.regions.add_region(Region.sphere((0, 2, 0), 1.2, "include"))
     assert sorted(np.unique(layer.tractogram.points[:, 1])) == [1, 2, 3]
     panel.session.regions.set_role(entry, "exclude")
     assert sorted(np.unique(layer.tractogram.points[:, 1])) == [0, 4, 5, 6, 7]

@@ -64,10 +64,10 @@ def test_many_looks_pack_a_mask_once(
     packed, compress = [], zlib.compress
     monkeypatch.setattr(zlib, "compress", lambda *args: packed.append(1) or compress(*args))
     monkeypatch.setattr(volumes, "_texts", {})
-    panel.project.keeper.look()
+    panel.project.keeper.compare()
     panel.project.keeper.autosave()
     panel.bundles.duplicate()
-    panel.project.keeper.look()
+    panel.project.keeper.compare()
     assert len(packed) == 1
     mask.data_setitem((np.array([0]), np.array([0]), np.array([0])), 0)  # as the brush does
     panel.project.keeper.autosave()
@@ -89,14 +89,14 @@ def test_voxels_that_a_script_changes_in_place_are_unsaved(
         panel.session.regions.add_labels(layer)
     keeper = panel.project.keeper
     assert panel.project.save(tmp_path / "p.tracts.json")
-    keeper.look_at_voxels()
+    keeper.compare_voxels()
     assert not keeper.has_unsaved
     layer.data[:2] = 0
-    keeper.look_at_voxels()
+    keeper.compare_voxels()
     assert keeper.has_unsaved
     assert panel.project.save(tmp_path / "p.tracts.json")
-    keeper.look_at_voxels()
+    keeper.compare_voxels()
     assert not keeper.has_unsaved
     panel.viewer.layers.remove(layer)
-    keeper.look_at_voxels()
+    keeper.compare_voxels()
     assert keeper.has_unsaved == (as_what == "region")  # which that removes

@@ -165,13 +165,13 @@ def test_run_and_cancel_stay_where_they_are(open_window: Any, cross: Any, settle
     panel.run()
     settle(panel)
     assert places(panel) == before
-    panel.results.tell("<br>".join(["a line of the result"] * 12))
+    panel.results.show_text("<br>".join(["a line of the result"] * 12))
     lie_still(panel)
     assert places(panel) == before
     label = panel.results.label
     assert label.height() >= label.heightForWidth(label.width())  # and no line is cut off
     assert label.visibleRegion().boundingRect() == label.rect()
-    panel.results.tell("")
+    panel.results.show_text("")
     panel.set_parameters(step_mm=0.7)
     panel.results.refresh_notice()
     assert panel.results.notice.isVisible()
@@ -185,7 +185,7 @@ def test_a_usual_result_finds_room_and_moves_nothing(open_window: Any, cross: An
     label = panel.results.label
     lie_still(panel)
     before = label.height()
-    panel.results.tell("<br>".join(["a line of the result"] * results.LINES))
+    panel.results.show_text("<br>".join(["a line of the result"] * results.LINES))
     lie_still(panel)
     assert label.heightForWidth(label.width()) <= label.height() == before
 

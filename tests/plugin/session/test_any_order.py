@@ -97,7 +97,7 @@ class Hand:
 
     def add_region(self) -> None:
         role = self._one_of(ROLES)
-        self.panel.session.regions.add_made(
+        self.panel.session.regions.add_region(
             Region.sphere(self._place(), float(self._rng.uniform(3, 9)), role)
         )
 

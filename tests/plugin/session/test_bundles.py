@@ -44,7 +44,7 @@ def two(open_model: Any, cross: Any, settle: Any) -> Any:
     panel.bundles.add("second")
     panel.session.add_seeds_mm(OTHER[None])
     panel.set_parameters(max_angle_deg=20.0, n_per_seed=FEW + 5)
-    panel.session.regions.add_made(Region.sphere((0, 0, 0), 6.0, "include"))
+    panel.session.regions.add_region(Region.sphere((0, 0, 0), 6.0, "include"))
     panel.run()
     settle(panel)
     return panel
@@ -97,7 +97,7 @@ def test_each_bundle_keeps_the_layers_that_it_is_tracked_with(
         data.fod_choice.value, data.mask_choice.value = fod, tracked
         panel.seeds.mask_choice.value = seeded
         session.add_seeds_mm(ONE[None])
-        session.regions.add_made(Region.sphere((0, 0, 0), 50.0, "include"))
+        session.regions.add_region(Region.sphere((0, 0, 0), 50.0, "include"))
         panel.run()
         settle(panel)
         assert session.is_result_current
@@ -408,7 +408,7 @@ def test_switching_puts_no_layer_in_and_takes_none_out(
         if x:
             panel.bundles.add()
         session.add_seeds_mm(np.array([[x, 0.0, 0.0]]))
-        session.regions.add_made(Region.sphere((x, 1, 2), 2.0 + x, "include"))
+        session.regions.add_region(Region.sphere((x, 1, 2), 2.0 + x, "include"))
     changed: list[str] = []
     for name in ("inserted", "removed", "moved"):
         panel.viewer.layers.events[name].connect(lambda _e, name=name: changed.append(name))
@@ -416,7 +416,7 @@ def test_switching_puts_no_layer_in_and_takes_none_out(
     provenance._version.cache_clear()
     for bundle in (*panel.bundles.bundles, panel.bundles.bundles[2]):
         panel.bundles.activate(bundle)
-        panel.project.keeper.look()
+        panel.project.keeper.compare()
         (entry,) = session.regions.entries
         assert entry.layer.visible
         x = session.seed_positions_mm()[0, 0]
@@ -580,7 +580,7 @@ def test_spheres_of_a_bundle_stay_in_place_while_another_fod_is_shown(
     """The space of the window changed while the bundle was not active, and its FOD was closed."""
     panel = open_model(cross)
     session, first = panel.session, panel.session.bundle
-    session.regions.add_made(Region.sphere((4, 2, 6), 3.0, "include"))
+    session.regions.add_region(Region.sphere((4, 2, 6), 3.0, "include"))
     panel.bundles.add()
     turned = make_phantom("cross", affine=OBLIQUE, lmax=2)
     known = session.fod_layer
@@ -589,4 +589,4 @@ def test_spheres_of_a_bundle_stay_in_place_while_another_fod_is_shown(
     panel.bundles.activate(first)
     (entry,) = session.regions.entries
     assert session.closed_fod == "cross"
-    np.testing.assert_allclose(session.space.places_at(entry.layer.data), [(4, 2, 6)], atol=1e-3)
+    np.testing.assert_allclose(session.space.positions_at(entry.layer.data), [(4, 2, 6)], atol=1e-3)

@@ -162,7 +162,7 @@ def accepted(panel: Any) -> None:
 
 def between(panel: Any) -> None:
     for x in (-6.0, 6.0):
-        panel.session.regions.add_made(Region.sphere((x, 0, 0), 3.0, "include"))
+        panel.session.regions.add_region(Region.sphere((x, 0, 0), 3.0, "include"))
     panel.set_parameters(source="between regions", n_total=2 * MANY)
 
 

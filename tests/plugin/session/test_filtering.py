@@ -23,7 +23,7 @@ def filtered(open_model: Any, cross: Any, tmp_path: Path) -> Any:
     lines.save(tmp_path / "lines.tck")
     panel = open_model(cross)
     panel.viewer.open(str(tmp_path / "lines.tck"), plugin="napari-tractography")
-    panel.session.regions.add_made(Region.sphere((0, 0, 0), 3.5, "exclude"))
+    panel.session.regions.add_region(Region.sphere((0, 0, 0), 3.5, "exclude"))
     assert ys(panel) == WANTED
     return panel
 

@@ -92,7 +92,7 @@ def test_a_sphere_comes_back_with_place_role_and_size(panel: Any) -> None:
     assert entry.role == "include"
     press(panel)  # the place: it sleeps again
     np.testing.assert_allclose(regions.of(entry)[0].center_mm[::-1], BESIDE, atol=0.5)
-    assert entry.is_asleep
+    assert entry.is_inactive
     press(panel)
     assert not regions.entries
     assert panel.regions.table.rowCount() == 0

@@ -72,7 +72,7 @@ def test_nothing_selected_is_said(opened: Any, notes: list[str]) -> None:
 def test_the_other_side_of_opened_streamlines_is_filtered_there(opened: Any) -> None:
     both = [line * (side, 1, 1) for side in (1, -1) for line in lines()]
     opened.session.streamlines_layer.tractogram = Tractogram.from_streamlines(both)
-    opened.session.regions.add_made(Region.sphere((10, 2, 0), 1.2, "include"))
+    opened.session.regions.add_region(Region.sphere((10, 2, 0), 1.2, "include"))
     left = opened.session.streamlines_layer
     assert ys(left) == [1, 2, 3]
     assert left.tractogram.points[:, 0].min() > 0
@@ -123,7 +123,7 @@ def test_an_index_shows_how_far_it_is_and_may_be_cancelled(
     monkeypatch.setattr(filtering, "_prepare", held_up)
     monkeypatch.setattr(filtering, "INDEX_FROM", 4)
     layer = opened.session.streamlines_layer
-    entry = opened.session.regions.add_made(Region.sphere((10, 2, 0), 1.2, "include"))
+    entry = opened.session.regions.add_region(Region.sphere((10, 2, 0), 1.2, "include"))
     assert not opened.indexing.isHidden()
     opened.indexing.cancel.click()
     assert opened.indexing.isHidden()
@@ -154,7 +154,7 @@ def test_while_an_index_is_made_no_move_looks_at_all_streamlines(
     monkeypatch.setattr(filtering, "INDEX_FROM", 4)
     monkeypatch.setattr(Tractogram, "select_numbers", noted)
     layer, regions = opened.session.streamlines_layer, opened.session.regions
-    entry = regions.add_made(Region.sphere((10, 2, 0), 1.2, "include"))
+    entry = regions.add_region(Region.sphere((10, 2, 0), 1.2, "include"))
     regions.set_radius(entry, 2.2)
     regions.set_radius(entry, 0.5)
     assert with_index == []

@@ -98,13 +98,13 @@ def test_one_button_tracks_between_two_regions(panel: Any, monkeypatch: Any) -> 
 def test_a_duplicate_is_tracked_between_the_same_regions(panel: Any) -> None:
     """Neither the first two nor in their order; a region that is not in use is not copied."""
     session = panel.session
-    asleep = session.regions.add_sphere(np.array((0.0, -10.0, 0.0)), 2.0, is_asleep=True)
+    inactive = session.regions.add_sphere(np.array((0.0, -10.0, 0.0)), 2.0, is_inactive=True)
     last = session.regions.add_sphere(np.array((0.0, 15.0, 0.0)), 3.0, "stop")
     session.regions.choose_between(last, session.regions.entries[1])
     panel.set_parameters(source="between regions")
     wanted = session.make_seeding()
     panel.bundles.duplicate()
-    assert asleep not in session.regions.entries
+    assert inactive not in session.regions.entries
     given = session.make_seeding()
     for before, after in ((wanted.one, given.one), (wanted.other, given.other)):
         assert (after.role, after.radius_mm) == (before.role, before.radius_mm)

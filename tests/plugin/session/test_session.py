@@ -103,7 +103,7 @@ def test_the_name_of_a_region_is_saved_and_outdates_nothing(
     region = Region.sphere((0, 0, 0), 30.0, "include")
     if kind == "mask":
         region = Region.mask(np.ones(cross.grid.shape), cross.grid, "include")
-    entry = session.regions.add_made(region)
+    entry = session.regions.add_region(region)
     panel.run()
     settle(panel)
     entry.layer.name = "pons"

@@ -40,7 +40,7 @@ def test_controls_set_the_layer_and_follow_it(qtbot):
     rows["slab"].slider.setValue(120)
     rows["light"].widget.setChecked(False)
     rows["clip"].choice.setCurrentText("coronal")
-    rows["clip"].place.setValue(7.5)
+    rows["clip"].position.setValue(7.5)
     rows["colour by"].color_by_combobox.setCurrentText("length")
     shown = layer.width, layer.slab_mm, layer.lit, layer.clip, layer.clip_at_mm, layer.colour_by
     assert shown == (3.5, 12.0, False, "coronal", 7.5, "length")
@@ -48,7 +48,7 @@ def test_controls_set_the_layer_and_follow_it(qtbot):
     assert rows["width"].slider.value() == 50
     assert rows["slab"].box.value() == 3.0
     assert rows["light"].widget.isChecked()
-    assert not rows["clip"].place.isEnabled()
+    assert not rows["clip"].position.isEnabled()
     for row in rows.values():
         row.disconnect_widget_controls()
     layer.width = 2.0

@@ -218,7 +218,7 @@ def as_command(
             )
         words += ["--tissues", path_of_tissues(request.tissues)]
     # What the command would choose for the FOD is written out: it may be another tomorrow.
-    for spec, value in _given(request.parameters):
+    for spec, value in _values_of(request.parameters):
         if value == spec.default and not spec.by_fod:
             continue
         if not request.parameters.uses(spec.name):  # left from another algorithm
@@ -406,11 +406,11 @@ def given_reading(fod: Fod) -> dict[str, str]:
 
 def _arguments(parameters: TrackingParameters) -> str:
     return ", ".join(
-        f"{spec.name}={value!r}" for spec, value in _given(parameters) if value != spec.default
+        f"{spec.name}={value!r}" for spec, value in _values_of(parameters) if value != spec.default
     )
 
 
-def _given(parameters: TrackingParameters) -> list[tuple[ParameterSpec, Any]]:
+def _values_of(parameters: TrackingParameters) -> list[tuple[ParameterSpec, Any]]:
     """Return the values that make the parameters: of cone angle and radius the one that counts."""
     values = [(spec, getattr(parameters, spec.name)) for spec in parameter_specs()]
     derived = parameters.derived_fields

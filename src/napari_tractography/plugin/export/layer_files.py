@@ -74,7 +74,7 @@ def image_source(layer: Layer, fod: Fod) -> FodSource:
         return FodSource(phantom=phantom, kind=fod.kind, image=reading)
     known = layer.metadata.get(PART_KEY)
     if not isinstance(known, _Known) or known.data is not layer.data:
-        path, key = _place(layer)
+        path, key = _file_and_key(layer)
         known = _Known(layer.data, fod, FodSource.of_image(fod, path, key, hashed=False))
     elif known.fod is not fod:  # other scales, say
         part = known.source.image
@@ -87,7 +87,7 @@ def image_source(layer: Layer, fod: Fod) -> FodSource:
     return known.source
 
 
-def note_odfs(made: Layer, layer: Layer, fod: Fod, odf_voxels: int) -> None:
+def note_odfs(created: Layer, layer: Layer, fod: Fod, odf_voxels: int) -> None:
     """Note on a layer of ODFs of which image they are, so that recipes can name them.
 
     Parameters
@@ -104,12 +104,12 @@ def note_odfs(made: Layer, layer: Layer, fod: Fod, odf_voxels: int) -> None:
         source = image_source(layer, fod)
         assert source.image is not None
         reading = replace(source.image, odf_voxels=odf_voxels)
-        made.metadata[SOURCE_KEY] = replace(source, image=reading)
+        created.metadata[SOURCE_KEY] = replace(source, image=reading)
     except TractographyError as error:
-        made.metadata[SOURCE_KEY] = str(error)
+        created.metadata[SOURCE_KEY] = str(error)
 
 
-def _place(layer: Layer) -> tuple[str, str]:
+def _file_and_key(layer: Layer) -> tuple[str, str]:
     """Return the path of the file of an image, and the key in it."""
     path = path_of(layer)
     if path is not None:

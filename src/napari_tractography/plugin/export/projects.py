@@ -49,14 +49,14 @@ def project_of(
                 )
             continue
         mode = str(state.style.get("colour_by", "direction"))
-        made = Bundle(
+        created = Bundle(
             state.name,
             source,
             colour=state.colour if mode == ONE_COLOUR else mode,
             visible=state.is_visible,
             look=_plain(state),
         )
-        project.add(project.free_name(state.name), made)
+        project.add(project.free_name(state.name), created)
     project.views = views_of(bundles)
     return project, left_out
 

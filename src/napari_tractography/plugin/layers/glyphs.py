@@ -23,7 +23,7 @@ from ...maps.fod_peaks import Peaks as FodPeaks
 from ...model.fod import Fod
 from ..listening import Listening
 from ..space.display import DisplaySpace
-from ..space.layer_list import insert_beside, place_of_lowest
+from ..space.layer_list import index_of_lowest, insert_beside
 from ..streamlines.layer import Streamlines
 from .on_volume import OnVolume, SeedPoints
 from .spheres import Spheres
@@ -203,7 +203,7 @@ class FodGlyphs:
         self._min_amplitude = min_amplitude
         self.n_shown = 0
         self.n_in_slice = 0
-        self._made_for: tuple[Any, ...] = ()
+        self._drawn_for: tuple[Any, ...] = ()
         self.layer: Any = None
         mesh, colours = self._mesh()
         self.layer = Glyphs(
@@ -215,7 +215,7 @@ class FodGlyphs:
             translate=space.translate,
         )
         self.layer.space = space
-        insert_beside(viewer, self.layer, place_of_lowest(viewer.layers, _is_above))
+        insert_beside(viewer, self.layer, index_of_lowest(viewer.layers, _is_above))
         self.update = qthrottled(self._update, timeout=UPDATE_MS)
         dims, camera = viewer.dims.events, viewer.scene.camera.events
         events = dims.current_step, dims.ndisplay, dims.order, camera.zoom, camera.center
@@ -245,7 +245,7 @@ class FodGlyphs:
         self._min_amplitude = value
         self._update()
 
-    def set_look(self, scale: float, min_amplitude: float) -> None:
+    def set_shape(self, scale: float, min_amplitude: float) -> None:
         """Set size and floor with one redraw."""
         self._scale, self._min_amplitude = scale, min_amplitude
         self._update()
@@ -266,7 +266,7 @@ class FodGlyphs:
         self._listening.close()
 
     def _on_view(self, _event: Any = None) -> None:
-        if self._view_of_camera() != self._made_for or _event.type not in ("zoom", "center"):
+        if self._view_of_camera() != self._drawn_for or _event.type not in ("zoom", "center"):
             self.update()
 
     def _view_of_camera(self) -> tuple[Any, ...]:
@@ -304,7 +304,7 @@ class FodGlyphs:
     ) -> tuple[tuple[NDArray[np.float32], NDArray[np.int32]], NDArray[np.float32]]:
         axis = self.viewer.dims.order[-3:][0] - (self.viewer.dims.ndim - 3)
         position = self.viewer.dims.point[-3:][axis]
-        self._made_for = finest, box = self._view_of_camera()
+        self._drawn_for = finest, box = self._view_of_camera()
         voxels = self._voxels(axis, position, box)
         flat = axis if self.viewer.dims.ndisplay == 2 else None
         fits = [n for n in FINENESS.values() if n <= finest and n * len(voxels) <= MAX_VERTICES]

@@ -53,7 +53,7 @@ class PointsOnVolume(OnVolume, Points):  # type: ignore[misc]
     """
 
     _type_string = "points"  # for writers and icons
-    _was_told = False  # that it is not transformed
+    _has_warned = False  # that it is not transformed
     canvas_size_limits: Any  # of Points, which has no type for it
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -72,8 +72,8 @@ class PointsOnVolume(OnVolume, Points):  # type: ignore[misc]
         Points.mode.fset(self, "pan_zoom" if is_refused else mode)
         if is_refused:
             self.events.mode(mode=self.mode)  # the button that was pressed comes up again
-        if is_refused and not self._was_told:  # napari sets the mode twice
-            self._was_told = True
+        if is_refused and not self._has_warned:  # napari sets the mode twice
+            self._has_warned = True
             show_warning(
                 f"The layer {self.name} is not transformed, which would move its picture alone; "
                 "drag the points one by one."

@@ -19,7 +19,7 @@ from superqt.utils import qthrottled
 
 from ..listening import Listening
 from ..space.display import DisplaySpace, display_space_of_layer, set_units
-from ..space.layer_list import insert_beside, place_of_lowest
+from ..space.layer_list import index_of_lowest, insert_beside
 from ..streamlines.layer import Streamlines
 from .on_volume import OnVolume, SeedPoints
 from .spheres import Spheres
@@ -86,19 +86,24 @@ class SlicePlanes:
         self._take_units()
         self._hidden: dict[Layer, bool] = dict.fromkeys([source, *beside], True)
         in_front = Streamlines, SeedPoints, Spheres  # seeds and regions are seen behind slices, too
-        at = place_of_lowest(viewer.layers, lambda layer: isinstance(layer, in_front))
+        at = index_of_lowest(viewer.layers, lambda layer: isinstance(layer, in_front))
         insert_beside(viewer, self.layer, at)
         if viewer.dims.ndisplay == 3:
             self._hide()
         self.update = qthrottled(self._update, timeout=UPDATE_MS)
-        dims, look = viewer.dims.events, source.events
+        dims, of_source = viewer.dims.events, source.events
         self._listening = Listening(
             *((event, self._on_slice) for event in (dims.point, dims.ndim)),
             *(
-                (event, self._on_look)
-                for event in (look.contrast_limits, look.colormap, look.gamma, look.data)
+                (event, self._on_appearance)
+                for event in (
+                    of_source.contrast_limits,
+                    of_source.colormap,
+                    of_source.gamma,
+                    of_source.data,
+                )
             ),
-            (look.units, self._take_units),
+            (of_source.units, self._take_units),
             (dims.ndisplay, self._on_ndisplay),
             (viewer.layers.events.removed, self._on_removed),
         )
@@ -144,7 +149,7 @@ class SlicePlanes:
     def _on_slice(self, _event: Any = None) -> None:
         self.update()
 
-    def _on_look(self, _event: Any = None) -> None:
+    def _on_appearance(self, _event: Any = None) -> None:
         self._pictures.clear()
         self.update()
 

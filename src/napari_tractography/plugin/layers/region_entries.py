@@ -21,7 +21,7 @@ SPACE_KEY = "region_in"  # layer.metadata[SPACE_KEY] is the display space of a l
 PAINTED_KEY = "region_painted"  # whether the layer was made to be painted
 PAINTED_OPACITY = 0.4
 ROLE_COLOURS = {"include": "#43c463", "exclude": "#ef4b4b", "stop": "#ffa32b", "end": "#4aa8ff"}
-ASLEEP_COLOUR = "#b9a3e3"
+INACTIVE_COLOUR = "#b9a3e3"
 
 
 class Holder:
@@ -82,14 +82,14 @@ class Entry:
         return self.state.label
 
     @property
-    def is_asleep(self) -> bool:
+    def is_inactive(self) -> bool:
         """Whether it is not in use: it was put somewhere, and nobody said that it belongs there."""
-        return self.state.is_asleep
+        return self.state.is_inactive
 
     @property
     def colour(self) -> str:
         """The colour of its role, "#rrggbb"; a colour of no role where it is asleep."""
-        return ASLEEP_COLOUR if self.is_asleep else ROLE_COLOURS[self.role]
+        return INACTIVE_COLOUR if self.is_inactive else ROLE_COLOURS[self.role]
 
 
 def is_own(layer: Layer) -> bool:
@@ -133,7 +133,7 @@ def spheres_in(layer: Spheres, space: DisplaySpace) -> NDArray[np.float64]:
     """Return the spheres of a layer: (n, 4) float64, centres in RAS+ mm and radii in mm."""
     if not len(layer.data):
         return np.empty((0, 4))
-    return np.hstack([space.places_at(layer.data), layer.radii_mm[:, None]])
+    return np.hstack([space.positions_at(layer.data), layer.radii_mm[:, None]])
 
 
 def same_regions(some: list[Region], others: list[Region]) -> bool:

@@ -77,9 +77,9 @@ def tissues_of(layer: Layer, space: DisplaySpace) -> Tissues:
     InvalidGridError
         When the layer's affine makes no sense.
     """
-    made = shown_tissues(layer)
-    if made is not None:
-        return made
+    created = shown_tissues(layer)
+    if created is not None:
+        return created
     path = str(layer.metadata.get("path") or layer.source.path or "")
     if isinstance(layer, Labels):
         labels, grid = voxels_of(layer, space)

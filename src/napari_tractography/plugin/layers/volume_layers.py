@@ -32,7 +32,7 @@ GREY = Colormap(
     [[0, 0, 0, 0], [FADED, FADED, FADED, 1], [1, 1, 1, 1]], name="grey", controls=[0, FADED, 1]
 )
 SEEN_WITHIN = "translucent_no_depth"  # the blending of what is not to hide what lies in it in 3-D
-PLACE_TOLERANCE = 0.01  # of a voxel: what file formats round
+POSITION_TOLERANCE = 0.01  # of a voxel: what file formats round
 
 
 def faded(name: str) -> Colormap:
@@ -110,8 +110,8 @@ def mask_layer_data(mask: NDArray[Any], grid: Grid, name: str) -> LayerData:
     """Return a mask on a grid as a labels layer, (z, y, x)."""
     space = DisplaySpace.of(grid)
     labels = np.ascontiguousarray(space.volume(np.asarray(mask) != 0), dtype=np.uint8)
-    look = {"opacity": 0.3, "blending": SEEN_WITHIN}
-    return labels, {**space.layer_kwargs, "name": name, **look}, "labels"
+    style = {"opacity": 0.3, "blending": SEEN_WITHIN}
+    return labels, {**space.layer_kwargs, "name": name, **style}, "labels"
 
 
 def see_within(layer: Layer | None) -> Layer | None:
@@ -267,10 +267,12 @@ def mask_of(layer: Layer, space: DisplaySpace) -> NDArray[np.bool_]:
     placed = zoom * np.array([own.scale, own.translate]) - np.array([space.scale, space.translate])
     matrix = own.world_to_display * np.array([zoom, zoom, zoom, 1.0])[:, None]
     turned = 0.0 if painted else np.abs(matrix - space.world_to_display).max() / space.per_mm
-    if (np.abs(placed) > PLACE_TOLERANCE * np.abs(space.scale)).any() or turned > PLACE_TOLERANCE:
+    if (
+        np.abs(placed) > POSITION_TOLERANCE * np.abs(space.scale)
+    ).any() or turned > POSITION_TOLERANCE:
         raise InvalidMaskError(
             f"The mask {layer.name} lies elsewhere than the FOD: its first voxel on the screen is "
-            f"at {_place(own)}, the FOD's at {_place(space)}; resample the "
+            f"at {_position_text(own)}, the FOD's at {_position_text(space)}; resample the "
             "mask to the FOD's grid (mrgrid mask regrid -template fod)."
         )
     inside = np.nan_to_num(np.asarray(layer.data)) != 0
@@ -303,7 +305,7 @@ def voxels_of(layer: Layer, space: DisplaySpace) -> tuple[NDArray[Any], Grid]:
     placed = np.array([own.scale, own.translate]) - np.array([space.scale, space.translate])
     if (
         data.shape == space.shape_zyx
-        and (np.abs(placed) <= PLACE_TOLERANCE * np.abs(space.scale)).all()
+        and (np.abs(placed) <= POSITION_TOLERANCE * np.abs(space.scale)).all()
     ):
         return space.from_volume(data), space.grid
     shown = own.world_to_display @ own.grid.affine
@@ -315,6 +317,6 @@ def _xyz(shape: Iterable[int]) -> tuple[int, ...]:
     return tuple(int(n) for n in reversed(tuple(shape)))
 
 
-def _place(space: DisplaySpace) -> str:
+def _position_text(space: DisplaySpace) -> str:
     numbers = ", ".join(f"{x:.1f}" for x in reversed(space.translate))
     return f"({numbers}) {symbol(space.unit)}"

@@ -36,8 +36,8 @@ from qtpy.QtWidgets import (
 )
 
 from ..flag import Flag
+from ..session.derived_bundles import take_tracks
 from ..session.listing import BundleList
-from ..session.making import take_tracks
 from ..session.open_bundle import OpenBundle
 from ..streamlines.layer import Streamlines
 from .widgets.busy_dialog import errors_shown
@@ -96,15 +96,15 @@ class BundleSection(QWidget):  # type: ignore[misc]
         self.down = _glyph(
             "▼", keys_here("Move the selected bundle down the list; so does Ctrl+Down.")
         )
-        self.told = QLabel()
-        self.told.setTextFormat(Qt.TextFormat.RichText)  # whatever names begin with
-        self.told.setTextInteractionFlags(
+        self.history_label = QLabel()
+        self.history_label.setTextFormat(Qt.TextFormat.RichText)  # whatever names begin with
+        self.history_label.setTextInteractionFlags(
             Qt.TextInteractionFlag.LinksAccessibleByMouse
             | Qt.TextInteractionFlag.LinksAccessibleByKeyboard
         )
-        self.told.setToolTip(keys_here("What was done last; Ctrl+Z undoes it, too."))
-        self.told.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)
-        self.told.linkActivated.connect(self._on_link)
+        self.history_label.setToolTip(keys_here("What was done last; Ctrl+Z undoes it, too."))
+        self.history_label.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)
+        self.history_label.linkActivated.connect(self._on_link)
         self.tools = row(self.new, self.copy, self.mirror, self.delete, self.up, self.down)
         self.tools.layout().setSpacing(3)
         self.offer = QLabel()
@@ -112,10 +112,10 @@ class BundleSection(QWidget):  # type: ignore[misc]
         self.offer.setToolTip(
             "Its tracks become streamlines of a bundle, to be dissected; the layer is hidden."
         )
-        self.offer.setTextInteractionFlags(self.told.textInteractionFlags())
+        self.offer.setTextInteractionFlags(self.history_label.textInteractionFlags())
         self.offer.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)
         self.offer.linkActivated.connect(lambda _link: self.take_tracks())
-        stack(self, self.table, self.tools, self.told, self.offer, spacing=5)
+        stack(self, self.table, self.tools, self.history_label, self.offer, spacing=5)
         self.new.clicked.connect(lambda: bundles.add())
         self.copy.clicked.connect(lambda: bundles.duplicate())
         self.mirror.clicked.connect(mirror)
@@ -138,10 +138,10 @@ class BundleSection(QWidget):  # type: ignore[misc]
             for number, bundle in enumerate(bundles):
                 self._show(number, bundle)
             if self.bundles.active in bundles:
-                place = bundles.index(self.bundles.active)
-                table.setCurrentCell(place, NAME)
-                self.up.setEnabled(place > 0)
-                self.down.setEnabled(place < len(bundles) - 1)
+                index = bundles.index(self.bundles.active)
+                table.setCurrentCell(index, NAME)
+                self.up.setEnabled(index > 0)
+                self.down.setEnabled(index < len(bundles) - 1)
         table.fit()
         self.show_offer()
 
@@ -214,8 +214,8 @@ class BundleSection(QWidget):  # type: ignore[misc]
             parts += [_plain(history.last), f"<a style='{LINK}' href='undo'>Undo</a>"]
         if history.next:
             parts += [f"<a style='{LINK}' href='redo'>Redo: {_plain(history.next)}</a>"]
-        self.told.setText(" · ".join(parts))
-        self.told.setVisible(bool(parts))
+        self.history_label.setText(" · ".join(parts))
+        self.history_label.setVisible(bool(parts))
 
     # -- what a person does --------------------------------------------------------------------
 
@@ -250,9 +250,9 @@ class BundleSection(QWidget):  # type: ignore[misc]
         """Return the context menu of the active bundle."""
         menu = QMenu(self)
         bundles, bundle = self.bundles, self.bundles.active
-        place = bundles.bundles.index(bundle)
+        index = bundles.bundles.index(bundle)
         for text, action, is_possible in (
-            ("Rename", lambda: self.table.editItem(self.table.item(place, NAME)), True),
+            ("Rename", lambda: self.table.editItem(self.table.item(index, NAME)), True),
             ("Colour...", lambda: self.ask_colour(bundle), True),
             ("Duplicate", self.copy.click, True),
             ("Mirror", self.mirror.click, self.mirror.isEnabled()),
@@ -395,10 +395,10 @@ def _icon(picture: QPixmap) -> QIcon:
 
 
 def _glyph(text: str, tooltip: str) -> QPushButton:
-    made = button(text, tooltip)
-    made.setStyleSheet(GLYPH_STYLE)
-    made.setFixedWidth(NARROW)
-    return made
+    created = button(text, tooltip)
+    created.setStyleSheet(GLYPH_STYLE)
+    created.setFixedWidth(NARROW)
+    return created
 
 
 def _plain(text: str) -> str:

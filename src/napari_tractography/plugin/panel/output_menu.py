@@ -91,15 +91,15 @@ class OutputMenu(QPushButton):  # type: ignore[misc]
         request = session.request()
         assert session.fod_layer is not None
         message = "Copied; it gives the streamlines that Run gives."
-        given: dict[str, Any] = {}
+        edited: dict[str, Any] = {}
         layer, edits = session.streamlines_layer, filters_of(session.state)
         if layer is not None and (layer.editor.is_edited or edits):
             why = self._not_edited(request, is_python=script is as_python)
             if why:
                 message = f"Copied without your edits, it gives what Run gives: {why}."
             else:
-                given["edits"] = (*layer.editor.edits, *edits)
-                given["weights"] = session.state.weights
+                edited["edits"] = (*layer.editor.edits, *edits)
+                edited["weights"] = session.state.weights
                 message = f"Copied; it gives the {plural(layer.n_all, 'streamline')} that you kept."
         text = script(
             request,
@@ -108,7 +108,7 @@ class OutputMenu(QPushButton):  # type: ignore[misc]
             seed_layer=session.seed_mask_in_use,
             region_layers=session.steering_layers(),
             end_layers=session.end_layers(),
-            **given,
+            **edited,
         )
         QGuiApplication.clipboard().setText(text)
         show_info(message)

@@ -152,7 +152,7 @@ class TractographyPanel(QWidget):  # type: ignore[misc]
         self.regions = RegionSection(self.session, show_warning, self.run_between)
         self.tissues = TissueSection(self.session)
         self.tracking = TrackingSection(
-            self.session, lambda text: self.results.tell_for_now(text), lambda: self.show_hint()
+            self.session, lambda text: self.results.show_for_now(text), lambda: self.show_hint()
         )
         more = self.tracking.more_form
         self.forms = [*self.seeds.forms, self.regions.form, self.tracking.main_form, more]
@@ -196,7 +196,7 @@ class TractographyPanel(QWidget):  # type: ignore[misc]
         layout.addWidget(Section("Data", self.data))
         layout.addWidget(Section("Seeds", self.seeds))
         regions = Section("Regions", self.regions, is_open=False)
-        self.regions.asleep_added.connect(lambda: regions.header.setChecked(True))
+        self.regions.inactive_added.connect(lambda: regions.header.setChecked(True))
         layout.addWidget(regions)
         layout.addWidget(Section("Tissues", self.tissues, is_open=False))
         layout.addWidget(Section("Tracking", self.tracking))
@@ -263,13 +263,13 @@ class TractographyPanel(QWidget):  # type: ignore[misc]
         runs.awaiting.connect(self._on_awaiting)
         session.seeds_changed.connect(self.show_hint)
         session.changed.connect(self.show_hint)
-        session.layer_made.connect(self._on_layer_made)
+        session.layer_created.connect(self._on_layer_created)
         session.travelled.connect(self._on_travelled)
         session.result_changed.connect(self._on_result_changed)
         self.bundles.activated.connect(self._on_activated)
         self.bundles.removed.connect(runs.give_up)
         self.bundles.followed.connect(self._on_followed)
-        self.filtering.refused.connect(self.results.tell)
+        self.filtering.refused.connect(self.results.show_text)
         index = self.filtering.index
         index.progressed.connect(self.indexing.show_progress)
         index.ended.connect(self.indexing.finish)
@@ -425,7 +425,7 @@ class TractographyPanel(QWidget):  # type: ignore[misc]
         if bundle is self.session.bundle and bundle.tractogram is None:
             self._show_result(bundle)
 
-    def _on_layer_made(self, layer: Streamlines) -> None:
+    def _on_layer_created(self, layer: Streamlines) -> None:
         if layer is self.session.streamlines_layer:
             self.appearance.adopt(layer)
 
@@ -452,7 +452,7 @@ class TractographyPanel(QWidget):  # type: ignore[misc]
         try:
             self.session.set_parameters(seeding=SeedingParameters(**values_of(self.seeding)))
         except TractographyError as error:
-            self.results.tell_for_now(str(error))
+            self.results.show_for_now(str(error))
             return
         self.show_hint()
 
@@ -463,7 +463,7 @@ class TractographyPanel(QWidget):  # type: ignore[misc]
         except TractographyError as error:
             self._on_failed(str(error), False, self.session.bundle)
             return
-        self.session.regions.wake()
+        self.session.regions.activate_all()
         self.bundles.set_visible(self.session.bundle, True)
         self.runs.start()
 
@@ -492,7 +492,7 @@ class TractographyPanel(QWidget):  # type: ignore[misc]
 
     def _on_run_finished(self, run: Run) -> None:
         self._rest()
-        tractogram = run.given
+        tractogram = run.result
         assert tractogram is not None
         self.results.show_finished(run, tractogram)
         self.appearance.show_legend()
@@ -519,13 +519,13 @@ class TractographyPanel(QWidget):  # type: ignore[misc]
         layer = self.session.streamlines_layer
         if layer is not None:
             summary = layer.editor.summary(self.session.space.unit)
-            self.results.tell_of(self.session.bundle, summary)
+            self.results.show_text_of(self.session.bundle, summary)
             self.save_button.refresh()
 
     def _on_failed(self, message: str, preview: bool, bundle: OpenBundle) -> None:
         if self.runs.current is None:  # else that run goes on
             self._rest()
-        self.results.tell_problem(bundle, message)
+        self.results.show_problem(bundle, message)
         if bundle is not self.session.bundle:
             message = f"{bundle.name}: {message}"
         if not preview:  # while a seed is dragged one message is enough
@@ -543,6 +543,6 @@ class TractographyPanel(QWidget):  # type: ignore[misc]
         if self.runs.current is not None:
             return
         if self.session.tractogram is not None:
-            self.results.tell_again()
+            self.results.show_lasting()
         else:
-            self.results.tell(next_step(self.session))
+            self.results.show_text(next_step(self.session))

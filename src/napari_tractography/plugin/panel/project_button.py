@@ -33,8 +33,8 @@ from ..document import BundleState, LayerRef
 from ..export.projects import file_source, project_of
 from ..export.recipes import recipe_of
 from ..layers.volume_layers import fod_of
+from ..session.derived_bundles import other_side
 from ..session.listing import BundleList
-from ..session.making import other_side
 from ..session.open_bundle import OpenBundle
 from ..session.project_opening import Opening, state_of
 from ..words import plural
@@ -207,22 +207,22 @@ class ProjectButton(QPushButton):  # type: ignore[misc]
             for number, bundle in enumerate(project.bundles.values())
         ]
         self.bundles.replace_all(states, project.views.get("active", ""))
-        self._look_as(project)
+        self._restore_view(project)
         self.keeper.path = Path(path) if is_named else None
         fods = {source: fod_of(layer) for source, layer in layers.items()}
         self._begin(Opening(self.bundles, project, {s: f for s, f in fods.items() if f}))
 
     def _load(self, path: str | Path) -> Project:
         """Read a project; of files that are gone a person is asked where they are."""
-        places: dict[str, str] = {}
+        paths: dict[str, str] = {}
         while True:
             try:
-                return Project.load(path, places=places)
+                return Project.load(path, places=paths)
             except MissingFilesError as error:
-                found = self._ask_place(error)
+                found = self._ask_paths(error)
                 if found is None:
                     raise
-                places.update(found)
+                paths.update(found)
 
     def _begin(self, opening: Opening) -> None:
         if self.opening is not None:
@@ -247,9 +247,9 @@ class ProjectButton(QPushButton):  # type: ignore[misc]
         if self.keeper.path is not None:
             self.keeper.note_saved(self.keeper.path)
 
-    def _ask_place(self, error: MissingFilesError) -> dict[str, str] | None:
+    def _ask_paths(self, error: MissingFilesError) -> dict[str, str] | None:
         """Ask where files are now, one after the other."""
-        places = {}
+        paths = {}
         for missing in error.paths:
             name = Path(missing).name
             if ".zarr" in name.lower():
@@ -260,8 +260,8 @@ class ProjectButton(QPushButton):  # type: ignore[misc]
                 )
             if not text:
                 return None
-            places[missing] = text
-        return places
+            paths[missing] = text
+        return paths
 
     def _state(
         self,
@@ -293,7 +293,7 @@ class ProjectButton(QPushButton):  # type: ignore[misc]
             refs["seed_mask"] = mask_ref(volumes[0], f"{bundle.name} seed mask")
         return dataclasses.replace(state, **refs)
 
-    def _look_as(self, project: Project) -> None:
+    def _restore_view(self, project: Project) -> None:
         """Look as the window did when the project was saved, as far as the file says."""
         viewer, views = self.bundles.viewer, project.views
         dims, camera = viewer.dims, viewer.scene.camera
@@ -314,10 +314,10 @@ class ProjectButton(QPushButton):  # type: ignore[misc]
         bundles, active = self.bundles, self.bundles.active
         if active.state.is_opened:
             source = file_source(active, proven=False, named=False)
-            made = other_side(bundles, active, source)
+            created = other_side(bundles, active, source)
         else:
-            made = bundles.session.prepare(self._other_side())
-        return bundles.insert(made, f"Mirror {active.name}")
+            created = bundles.session.prepare(self._other_side())
+        return bundles.insert(created, f"Mirror {active.name}")
 
     def _other_side(self) -> BundleState:
         """Return the other side of the active bundle, which is tracked."""
@@ -331,12 +331,14 @@ class ProjectButton(QPushButton):  # type: ignore[misc]
         other.source = dataclasses.replace(source, mask=None)  # which stays: no second layer of it
         other.name = bundles.free_name(other.name)
         layers = {dataclasses.replace(source.fod, sha256=""): bundles.session.fod_layer}
-        made = self._state(other, len(bundles.bundles), layers, {})
-        seed_mask = None if made.seed_mask is None else made.seed_mask.layer_in(bundles.viewer)
+        created = self._state(other, len(bundles.bundles), layers, {})
+        seed_mask = (
+            None if created.seed_mask is None else created.seed_mask.layer_in(bundles.viewer)
+        )
         if seed_mask is not None:
             seed_mask.visible = True  # where it came to lie is to be seen
         return dataclasses.replace(
-            made,
+            created,
             mask=now.mask,
             style=now.style,
             colour=bundles.free_colour(),
@@ -368,7 +370,7 @@ class ProjectButton(QPushButton):  # type: ignore[misc]
         self._guard.watch(window)
 
     def _is_unsaved(self) -> bool:
-        self.keeper.look_at_voxels()
+        self.keeper.compare_voxels()
         return self.keeper.has_unsaved
 
     def _show_found(self) -> None:

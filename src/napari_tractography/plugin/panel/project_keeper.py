@@ -30,7 +30,7 @@ logger = logging.getLogger(__name__)
 
 FOLDER = "napari-tractography"  # beside napari's settings
 AUTOSAVE_MS = 30_000
-LOOK_MS = 700  # after the last change, before it is compared with what is saved
+COMPARE_MS = 700  # after the last change, before it is compared with what is saved
 MARK = " *"  # of what is unsaved, in the title
 
 # What was saved, and where, in viewers whose panel was closed: it may be opened again.
@@ -66,7 +66,7 @@ class ProjectKeeper(QObject):  # type: ignore[misc]
         self._title = str(bundles.viewer.title)
         self.has_unsaved = False
         self._file: Path | None = None  # of the autosave
-        self._look = delayed(self, LOOK_MS, self.look)
+        self._compare = delayed(self, COMPARE_MS, self.compare)
         self._autosave = repeated(self, AUTOSAVE_MS, self.autosave)
 
     def open(self) -> None:
@@ -77,13 +77,13 @@ class ProjectKeeper(QObject):  # type: ignore[misc]
         if self._saved is None:
             known = _closed.pop(self.bundles.viewer, None)
             self._saved, self.path = known or (self._now, None)
-        self._look.start()
+        self._compare.start()
 
     def close(self) -> None:
         """Follow no more; a window that closes in peace leaves no autosave."""
         self._listening.close()
         self._autosave.stop()
-        self._look.stop()
+        self._compare.stop()
         self._forget_autosave()
         if self._saved is not None:
             _closed[self.bundles.viewer] = self._saved, self.path
@@ -93,7 +93,7 @@ class ProjectKeeper(QObject):  # type: ignore[misc]
 
     def look(self) -> None:
         """Find out whether something of value is unsaved, and say it in the title."""
-        self._look.stop()
+        self._compare.stop()
         now, saved = self._now, self._saved
         is_of_value = not all(state.is_blank for state in now.bundles.values())
         is_other = saved is None or self._has_other_voxels or not same_project(now, saved)
@@ -103,22 +103,22 @@ class ProjectKeeper(QObject):  # type: ignore[misc]
         shown = " - ".join(filter(None, [name, self._title])) if name else self._title
         self.bundles.viewer.title = f"{shown}{mark}"
 
-    def look_at_voxels(self) -> None:
+    def compare_voxels(self) -> None:
         """Look at the voxels of masks, too, which a script may have changed without an event."""
         found = self.bundles.session.voxel_checksums()
         known = self._checksums
         self._has_other_voxels |= any(known.get(layer, n) != n for layer, n in found.items())
-        self.look()
+        self.compare()
 
     def note_saved(self, path: Path) -> None:
         """Note that all is in a file now."""
         self._checksums = WeakKeyDictionary(self.bundles.session.voxel_checksums())
         self.path, self._saved, self._has_other_voxels = path, self._now, False
         self._forget_autosave()
-        self.look()
+        self.compare()
 
     def _on_change(self, *_: Any) -> None:
-        self._look.start()
+        self._compare.start()
 
     @property
     def _now(self) -> Snapshot:
@@ -130,7 +130,7 @@ class ProjectKeeper(QObject):  # type: ignore[misc]
         """Write what is unsaved beside napari's settings, where it is not there already."""
         if not self._keep:
             return
-        self.look_at_voxels()
+        self.compare_voxels()
         now = self._now
         if not self.has_unsaved or now is self._autosaved:
             return

@@ -117,7 +117,7 @@ class Results(QWidget):  # type: ignore[misc]
         runs.failed.connect(self._compare_later)
         session.changed.connect(self._on_changed)
         session.edited.connect(self._compare_later)
-        session.layer_made.connect(self._on_layer)
+        session.layer_created.connect(self._on_layer)
 
     def showEvent(self, event: QShowEvent) -> None:  # noqa: N802 - Qt's name
         """Keep room for text, now that the labels have the window's font."""
@@ -129,29 +129,29 @@ class Results(QWidget):  # type: ignore[misc]
         """Compare no more."""
         self._compare.stop()
 
-    def tell(self, text: str) -> None:
+    def show_text(self, text: str) -> None:
         """Show a text in place of the result."""
         self._before, self._before_of = None, self.session.tractogram
         self.label.setText(text)
 
-    def tell_for_now(self, text: str) -> None:
+    def show_for_now(self, text: str) -> None:
         """Show a text until the run that it is of, or the problem, is over."""
         if self._before is None:
             self._before = self.label.text()
         self.label.setText(text)
 
-    def tell_problem(self, bundle: OpenBundle, message: str) -> None:
+    def show_problem(self, bundle: OpenBundle, message: str) -> None:
         """Say why a bundle was not tracked: for now, or when it becomes active."""
         if bundle is self.session.bundle:
-            self.tell_for_now(message)
+            self.show_for_now(message)
         else:
             known = bundle.state.summary or bundle_summary(bundle)
             bundle.amend(summary="<br>".join(filter(None, [html.escape(message), known])))
 
-    def tell_again(self) -> None:
+    def show_lasting(self) -> None:
         """Show what was there before what was told for now."""
         if self._before is not None:
-            self.tell(self.lasting)
+            self.show_text(self.lasting)
 
     @property
     def lasting(self) -> str:
@@ -162,15 +162,15 @@ class Results(QWidget):  # type: ignore[misc]
             return bundle_summary(self.session.bundle)
         return self._before
 
-    def tell_of(self, bundle: OpenBundle, text: str) -> None:
+    def show_text_of(self, bundle: OpenBundle, text: str) -> None:
         """Show a text on the result of a bundle; later, where that bundle is not active."""
         bundle.amend(summary=text)
         if bundle is self.session.bundle:
-            self.tell(text)
+            self.show_text(text)
 
     def show_bundle(self, bundle: OpenBundle) -> None:
         """Show what is known of the result of a bundle that has become active."""
-        self.tell(bundle.state.summary or bundle_summary(bundle))
+        self.show_text(bundle.state.summary or bundle_summary(bundle))
         self.refresh_notice()
 
     # -- the notice ----------------------------------------------------------------------------
@@ -213,9 +213,9 @@ class Results(QWidget):  # type: ignore[misc]
 
     def _on_started(self, run: Run) -> None:
         self._compare.stop()
-        self.tell_again()  # nothing stays of a run that this one replaces
+        self.show_lasting()  # nothing stays of a run that this one replaces
         if self.session.tractogram is None and run.bundle is self.session.bundle:
-            self.tell_for_now(BEGUN)
+            self.show_for_now(BEGUN)
         if self.notice.text() != SLOWER:  # which the run before said, and may still be true
             self._show_notice("")
 
@@ -227,7 +227,7 @@ class Results(QWidget):  # type: ignore[misc]
         """Take back what was told of a problem; Live, where it is on, tells anew."""
         self._compare_later()
         if not self.runs.live and self.runs.current is None and self.session.tractogram is not None:
-            self.tell_again()
+            self.show_lasting()
 
     def _compare_later(self, _event: Any = None) -> None:
         self._compare.start()
@@ -239,7 +239,7 @@ class Results(QWidget):  # type: ignore[misc]
         self.progress.setRange(0, PROGRESS_STEPS)
         self.progress.setValue(0)
         self.progress.setFormat("")
-        self.tell_again()
+        self.show_lasting()
         if self.notice.text() in OF_A_RUN:
             self._compare_later()
 
@@ -248,7 +248,7 @@ class Results(QWidget):  # type: ignore[misc]
         if run.n_done:
             self._fill(run)
             if not run.request.is_preview:
-                self._tell_progress(run, so_far(run))
+                self._show_progress_text(run, so_far(run))
         elif run.seconds > PREPARING_SECONDS:
             self.progress.setRange(0, 0)  # busy
         if run.report.phase == report.STANDING_IN:
@@ -258,13 +258,13 @@ class Results(QWidget):  # type: ignore[misc]
         elif run.report.phase == report.PREPARING and run.seconds > PREPARING_SECONDS:
             self._show_notice(PREPARING)
             if not run.n_done:
-                self._tell_progress(run, f"Preparing the engine: {run.seconds:.0f} s so far.")
+                self._show_progress_text(run, f"Preparing the engine: {run.seconds:.0f} s so far.")
         elif run.n_done:
             self._show_notice("")
 
-    def _tell_progress(self, run: Run, text: str) -> None:
+    def _show_progress_text(self, run: Run, text: str) -> None:
         if run.bundle is self.session.bundle:
-            self.tell_for_now(text)
+            self.show_for_now(text)
 
     def _fill(self, run: Run) -> None:
         select = run.request.select
@@ -278,13 +278,13 @@ class Results(QWidget):  # type: ignore[misc]
     def show_finished(self, run: Run, tractogram: Tractogram) -> None:
         """Show the result of a run."""
         request = run.request
-        if run.is_in_vain:
+        if run.kept_previous:
             kept = bundle_summary(run.bundle).partition("<br>")[0]
             text = f"{tractogram.why_empty()}<br>Those of before were kept: {kept}."
-            self.tell_of(run.bundle, text)
+            self.show_text_of(run.bundle, text)
             return
         if not len(tractogram):
-            self.tell_of(run.bundle, tractogram.why_empty())
+            self.show_text_of(run.bundle, tractogram.why_empty())
             return
         lengths, unit = tractogram.lengths_mm, request.fod.grid.unit
         lines = [
@@ -305,7 +305,7 @@ class Results(QWidget):  # type: ignore[misc]
         if layer is not None and layer.n_shown < len(tractogram):
             lines.append(layer.summary)
         lines.append(self.session.speed() if request.is_whole else preview_summary(run))
-        self.tell_of(run.bundle, "<br>".join(filter(None, [*lines, *dropped_edits(run)])))
+        self.show_text_of(run.bundle, "<br>".join(filter(None, [*lines, *dropped_edits(run)])))
 
     def show_cancelled(self, run: Run) -> None:
         """Show how far a run was when it was cancelled."""
@@ -318,7 +318,7 @@ class Results(QWidget):  # type: ignore[misc]
             f"from {run.n_done:,} of {plural(run.request.n_seeds, 'seed')}."
         ]
         edits = dropped_edits(run) if run.kept else []
-        self.tell_of(run.bundle, "<br>".join([*lines, *edits]))
+        self.show_text_of(run.bundle, "<br>".join([*lines, *edits]))
 
 
 def height_of(n_lines: int, label: QLabel) -> int:
@@ -381,14 +381,14 @@ def too_few(n_accepted: int, wanted: int) -> list[str]:
 
 def of_the_seeds(tractogram: Tractogram) -> str:
     """Return how many seeds gave streamlines, and why the others gave none; "" if not known."""
-    n_seeds, n_given = tractogram.n_seeds, len(tractogram)
+    n_seeds, n_accepted = tractogram.n_seeds, len(tractogram)
     if not n_seeds:
         return ""
-    if n_given == n_seeds:
+    if n_accepted == n_seeds:
         each = "The one seed" if n_seeds == 1 else f"Each of {n_seeds:,} seeds"
         return f"{each} gave a streamline."
-    share = 100 * n_given / max(n_seeds, 1)
-    text = f"Of {plural(n_seeds, 'seed')}, {n_given:,} ({share:.3g} %) gave a streamline"
+    share = 100 * n_accepted / max(n_seeds, 1)
+    text = f"Of {plural(n_seeds, 'seed')}, {n_accepted:,} ({share:.3g} %) gave a streamline"
     why = [
         f"{n:,} {of_several(n, reason.seed_text)}"
         for reason, n in tractogram.discarded()[:REASONS_SHOWN]

@@ -74,11 +74,11 @@ PANEL_SPECS = (
 
 def kept_specs() -> dict[str, tuple[str, Sequence[ParameterSpec]]]:
     """Return what is kept, {key in napari's settings: (title, parameters)}."""
-    looks = (*display_specs(), *view.KEPT_SPECS)
+    of_display = (*display_specs(), *view.KEPT_SPECS)
     return {
         "tracking": ("Tracking", parameter_specs()),
         "seeding": ("Seeds", seeding_specs()),
-        "display": ("Display", [spec for spec in looks if spec.name not in OF_THE_VOLUME]),
+        "display": ("Display", [spec for spec in of_display if spec.name not in OF_THE_VOLUME]),
         "pictures": ("Pictures", pictures.KEPT_SPECS),
         "panel": ("Panel", PANEL_SPECS),
     }
@@ -87,7 +87,7 @@ def kept_specs() -> dict[str, tuple[str, Sequence[ParameterSpec]]]:
 KEYS = {"source": "seed_source"}  # the others are kept by their names; these napari cannot take
 
 Values = dict[str, dict[str, Any]]
-_told: set[str] = set()  # problems of which the person was told: once is enough
+_warned: set[str] = set()  # problems of which the person was told: once is enough
 
 
 def setting_name(name: str) -> str:
@@ -287,7 +287,7 @@ class PanelSettings(QObject):  # type: ignore[misc]
                     except ValueError as error:  # a random seed beyond 2^31
                         logger.debug("%s.%s is not kept: %s", key, name, error)
         except OSError as error:
-            _tell_once(f"Settings of the panel are not kept: {error}")
+            _warn_once(f"Settings of the panel are not kept: {error}")
         finally:
             PanelSettings.writing = False
 
@@ -311,7 +311,7 @@ def _settings() -> Any:
         logger.debug("Settings are not kept: %s", error)
         return None
     except (AssertionError, ValueError, OSError) as error:  # a file with something else in it
-        _tell_once(
+        _warn_once(
             "The settings of the plugins cannot be read "
             f"({str(error)[:80]!r}); defaults are used until the file is put right or removed."
         )
@@ -323,11 +323,11 @@ def _settings() -> Any:
         if path and path.exists():
             yaml.safe_load(path.read_text("utf-8"))
     except (OSError, ValueError, yaml.YAMLError):
-        _tell_once(f"{path} cannot be read; the settings of the panel are the defaults again.")
+        _warn_once(f"{path} cannot be read; the settings of the panel are the defaults again.")
     return settings
 
 
-def _tell_once(text: str) -> None:
-    if text not in _told:
-        _told.add(text)
+def _warn_once(text: str) -> None:
+    if text not in _warned:
+        _warned.add(text)
         show_warning(text)

@@ -51,8 +51,8 @@ class StatusPositions:
         if not coords.startswith("["):
             return  # it has been put into words
         where = self._where(space)
-        told = f"{where}: {status['value']}" if where else status["value"]
-        viewer.status = {**status, "coordinates": told, "coords": where}
+        shown = f"{where}: {status['value']}" if where else status["value"]
+        viewer.status = {**status, "coordinates": shown, "coords": where}
 
     def _where(self, space: DisplaySpace) -> str:
         """Return where the mouse is; "" in 3-D, where that is a line of sight."""

@@ -93,8 +93,8 @@ class BundleList:
 
     def add(self, name: str = "") -> OpenBundle:
         """Make a bundle without seeds and regions, with the parameters of the active one."""
-        made = self.session.state.blank(name or self.free_name(), self.free_colour())
-        return self.insert(self.session.prepare(made), f"Make {made.name}")
+        created = self.session.state.blank(name or self.free_name(), self.free_colour())
+        return self.insert(self.session.prepare(created), f"Make {created.name}")
 
     def duplicate(self) -> OpenBundle:
         """Make a copy of the active bundle: seeds, regions, parameters, streamlines, edits."""
@@ -108,14 +108,14 @@ class BundleList:
         state, ids = bundle.state, dict[int, int]()
         regions: list[RegionState] = []
         for region in state.regions:
-            made = session.regions.made_of(region)
-            if made:
+            kept = session.regions.regions_of(region)
+            if kept:
                 ids[region.id] = number = self.history.new_id()
                 is_sphere = bool(len(region.spheres))
                 regions.append(
                     RegionState(
-                        number, region.name, region.role, is_asleep=region.is_asleep,
-                        spheres=region.spheres, made=None if is_sphere else made[0],
+                        number, region.name, region.role, is_inactive=region.is_inactive,
+                        spheres=region.spheres, initial=None if is_sphere else kept[0],
                     )
                 )  # fmt: skip
         ends = tuple(ids.get(number, -1) for number in state.between or ())
@@ -127,12 +127,12 @@ class BundleList:
             between=ends if len(ends) == 2 and -1 not in ends else None,
         )
         layer = bundle.streamlines_layer
-        made_layer = None
+        layer_copy = None
         if layer is not None and state.result is not None:
-            made_layer = Layer.create(*layer.as_layer_data_tuple())
-            made_layer.name = copy.name
-            made_layer.editor.take_over(layer.editor)
-        return session.prepare(copy, made_layer)
+            layer_copy = Layer.create(*layer.as_layer_data_tuple())
+            layer_copy.name = copy.name
+            layer_copy.editor.take_over(layer.editor)
+        return session.prepare(copy, layer_copy)
 
     def insert(self, bundle: OpenBundle, text: str) -> OpenBundle:
         """Add a bundle below the active one, and make it active.
@@ -157,10 +157,10 @@ class BundleList:
         active : str
             The name of the one to be active; by default the first.
         """
-        made = [self.session.prepare(state) for state in states]
-        first = next((b.id for b in made if b.name == active), made[0].id)
-        self.history.begin(Snapshot({b.id: b.state for b in made}, first))
-        return made
+        created = [self.session.prepare(state) for state in states]
+        first = next((b.id for b in created if b.name == active), created[0].id)
+        self.history.begin(Snapshot({b.id: b.state for b in created}, first))
+        return created
 
     def remove(self, bundle: OpenBundle) -> None:
         """Delete a bundle with its layers; asks nothing, and is undone."""
@@ -211,7 +211,7 @@ class BundleList:
             return
         session, state = self.session, self.session.state
         result = Result(layer.tractogram, None, layer.reference)
-        made = BundleState(
+        created = BundleState(
             self.free_name(str(layer.name)),
             self.free_colour(),
             path=str(layer.source.path or OPENED),
@@ -225,9 +225,9 @@ class BundleList:
             tractogram=layer.tractogram,
         )
         blank = self.active if len(self.bundles) == 1 and state.is_blank else None
-        bundle = session.prepare(made, layer)
-        in_place_of = None if blank is None else blank.id
-        self.history.amend(acts.append(bundle.id, made, in_place_of=in_place_of), everywhere=True)
+        bundle = session.prepare(created, layer)
+        replacing = None if blank is None else blank.id
+        self.history.amend(acts.append(bundle.id, created, replacing=replacing), everywhere=True)
 
     def _on_active_layer(self, event: Any) -> None:
         if not self.session.is_inserting:

@@ -66,7 +66,7 @@ logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Made:
+class BundleProgress:
     """What the worker yields: how far a bundle is, and at its end its streamlines.
 
     Attributes
@@ -128,7 +128,7 @@ class Opening:
         """Begin; `ended` is emitted at the end."""
         self.is_under_way = True
         session = self.bundles.session
-        iterate(partial(_track, self, session.execution), self._on_made, self._on_finished)
+        iterate(partial(_track, self, session.execution), self._on_progress, self._on_finished)
 
     def cancel(self) -> None:
         """Track no more; bundles without streamlines keep their seeds and regions."""
@@ -139,30 +139,30 @@ class Opening:
         """The FODs on the screen, by where they come from."""
         return self._fods
 
-    def _on_made(self, made: Made) -> None:
-        bundle = self._bundles.get(made.name)
-        if made.error:
-            self.problems.append(f"{made.name}: {made.error}")
-        elif self.cancelled.is_set() or made.whole is None:
+    def _on_progress(self, progress: BundleProgress) -> None:
+        bundle = self._bundles.get(progress.name)
+        if progress.error:
+            self.problems.append(f"{progress.name}: {progress.error}")
+        elif self.cancelled.is_set() or progress.whole is None:
             pass
         elif bundle is not None and bundle.is_there:
-            self._show(bundle, made)
-        self.progressed.emit(made.name, made.progress)
+            self._show(bundle, progress)
+        self.progressed.emit(progress.name, progress.progress)
 
-    def _show(self, bundle: OpenBundle, made: Made) -> None:
+    def _show(self, bundle: OpenBundle, progress: BundleProgress) -> None:
         """Show the streamlines of a bundle, edited, and compare their digest."""
-        kept, whole, request = self.project.bundles[made.name], made.whole, made.request
+        kept, whole, request = self.project.bundles[progress.name], progress.whole, progress.request
         assert whole is not None
         edits, filters = split_filters(kept.source)
         edited = None
         try:
             edited = EditState.after(whole, edits) if edits else None
         except TractographyError as error:
-            self.problems.append(f"{made.name}: {error}")
+            self.problems.append(f"{progress.name}: {error}")
         grid = None if request is None else request.fod.grid
         bundle.amend(
             everywhere=True,  # no step: it was always there
-            result=Result(whole, request, grid, report=made.report),
+            result=Result(whole, request, grid, report=progress.report),
             edits=edited,
             tractogram=whole if edited is None else edited.streamlines,
             weights=kept.weights,
@@ -180,18 +180,20 @@ class Opening:
         try:
             _filter(bundle, layer, filters, kept.source.folder)
         except TractographyError as error:
-            self.problems.append(f"{made.name}: {error}")
-        self._prove(bundle, kept, made, layer.tractogram)
+            self.problems.append(f"{progress.name}: {error}")
+        self._prove(bundle, kept, progress, layer.tractogram)
         self.bundles.followed.emit(bundle)
 
-    def _prove(self, bundle: OpenBundle, kept: Bundle, made: Made, shown: Tractogram) -> None:
+    def _prove(
+        self, bundle: OpenBundle, kept: Bundle, progress: BundleProgress, shown: Tractogram
+    ) -> None:
         known = kept.digest
         if known and shown.digest() != known:
             self.problems.append(
                 f"{bundle.name} is not as it was saved: its digest differs; the log says more."
             )
             if isinstance(kept.source, Recipe):
-                kept.source.check(shown, made.report.backend)
+                kept.source.check(shown, progress.report.backend)
         elif known:
             self.n_proven += 1
 
@@ -211,31 +213,33 @@ class Opening:
         return "\n".join([proven, *self.problems])
 
 
-def _track(opening: Opening, execution: Execution) -> Iterator[Made]:
+def _track(opening: Opening, execution: Execution) -> Iterator[BundleProgress]:
     bundles = list(opening.project.bundles.values())
-    yield Made(bundles[0].name, 0.0)
+    yield BundleProgress(bundles[0].name, 0.0)
     for path in opening.project.changed_files():
         opening.problems.append(f"The file {path} is not what it was.")
     for number, bundle in enumerate(bundles):
         if opening.cancelled.is_set():
             return
-        yield Made(bundle.name, number / len(bundles))
+        yield BundleProgress(bundle.name, number / len(bundles))
         try:
             yield from _one(opening, bundle, number, len(bundles), execution)
         except TractographyError as error:
-            yield Made(bundle.name, (number + 1) / len(bundles), error=str(error))
+            yield BundleProgress(bundle.name, (number + 1) / len(bundles), error=str(error))
         except Exception as error:  # a defect: logged in full, told in a sentence
             logger.exception("%s could not be opened", bundle.name)
-            yield Made(bundle.name, (number + 1) / len(bundles), error=f"{error}; see the log.")
+            yield BundleProgress(
+                bundle.name, (number + 1) / len(bundles), error=f"{error}; see the log."
+            )
 
 
 def _one(
     opening: Opening, bundle: Bundle, number: int, n: int, execution: Execution
-) -> Iterator[Made]:
+) -> Iterator[BundleProgress]:
     """Track one bundle, or read its file."""
     source, done = bundle.source, (number + 1) / n
     if not isinstance(source, Recipe):
-        yield Made(bundle.name, done, source.read())
+        yield BundleProgress(bundle.name, done, source.read())
         return
     _take_fod(opening, bundle, source)
     inputs, _ = source.read(hashed=False, fods=bundle.fods)
@@ -249,7 +253,7 @@ def _one(
                 return
             parts.append(chunk)
             tried += chunk.n_seeds
-            yield Made(bundle.name, (number + min(tried / wanted, 1.0)) / n)
+            yield BundleProgress(bundle.name, (number + min(tried / wanted, 1.0)) / n)
     finally:
         chunks.close()
     seeding = seeding_of(source, inputs)
@@ -270,10 +274,10 @@ def _one(
         )
     )
     if request is None:
-        yield Made(bundle.name, done, error="its seeds cannot be shown in the panel.")
+        yield BundleProgress(bundle.name, done, error="its seeds cannot be shown in the panel.")
     else:
         whole = source.weighted(Tractogram.concatenate(parts))
-        yield Made(bundle.name, done, whole, request, report=report)
+        yield BundleProgress(bundle.name, done, whole, request, report=report)
 
 
 def _arrived(inputs: TrackingInput, parts: Sequence[Tractogram]) -> Arrived | None:
@@ -360,8 +364,8 @@ def state_of(
     else:  # the mode of the bundle is the newer of two
         style["colour_by"] = bundle.colour
 
-    def regions_of(made: Iterable[Region]) -> tuple[RegionState, ...]:
-        return tuple(RegionState(new_id(), r.name, r.role, made=r) for r in made)
+    def regions_of(created: Iterable[Region]) -> tuple[RegionState, ...]:
+        return tuple(RegionState(new_id(), r.name, r.role, initial=r) for r in created)
 
     state = BundleState(
         bundle.name,

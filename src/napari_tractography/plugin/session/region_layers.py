@@ -41,7 +41,7 @@ from ..layers.region_entries import (
 from ..layers.spheres import Spheres
 from ..layers.volume_layers import label_colours, see_within
 from ..space.display import DisplaySpace
-from ..space.layer_list import insert_beside, move_below, place_of_lowest
+from ..space.layer_list import index_of_lowest, insert_beside, move_below
 from ..streamlines.layer import Streamlines
 from ..timers import delayed
 from ..words import plural
@@ -77,7 +77,7 @@ class Regions:
         self.space = DisplaySpace.identity()
         self._known: dict[int, Entry] = {}  # of all bundles, by id
         self._shown: tuple[RegionState, ...] = ()
-        self._made: WeakKeyDictionary[RegionState, list[Region]] = WeakKeyDictionary()
+        self._regions_by_state: WeakKeyDictionary[RegionState, list[Region]] = WeakKeyDictionary()
         self._written: WeakKeyDictionary[Layer, RegionState] = WeakKeyDictionary()
         self._heard: WeakSet[Layer] = WeakSet()  # layers that are listened to
         self._is_showing = Flag()  # whether layers are being given what they are to show
@@ -119,33 +119,33 @@ class Regions:
         """
         self.take_note()
         states = self.states if bundle is None else bundle.regions
-        awake = [state for state in states if not state.is_asleep]
-        ordered = sorted(awake, key=lambda state: STEERING.index(state.role))
-        return [(state, region) for state in ordered for region in self.made_of(state)]
+        active = [state for state in states if not state.is_inactive]
+        ordered = sorted(active, key=lambda state: STEERING.index(state.role))
+        return [(state, region) for state in ordered for region in self.regions_of(state)]
 
     def take_note(self) -> None:
         """Take up at once what a script changed in labels; it is another state of the bundle."""
         if self._check.isActive():
             self.compare()
 
-    def made_of(self, state: RegionState) -> list[Region]:
+    def regions_of(self, state: RegionState) -> list[Region]:
         """Return the regions of a state: one a sphere or label layer, none where all is empty."""
-        made = self._made.get(state)
-        if made is None:
+        regions = self._regions_by_state.get(state)
+        if regions is None:
             entry = self._known.get(state.id)
-            if state.made is not None:
-                made = [dataclasses.replace(state.made, role=state.role, name=state.name)]
+            if state.initial is not None:
+                regions = [dataclasses.replace(state.initial, role=state.role, name=state.name)]
             else:
                 layer = None if entry is None else entry.layer
                 if state.painted is not None and self._written.get(layer) is not state:
                     layer = _painted_like(layer, state.painted)  # which shows another region now
-                made = list(make_regions(state, layer, self.space))
-            self._made[state] = made
-        return made
+                regions = list(make_regions(state, layer, self.space))
+            self._regions_by_state[state] = regions
+        return regions
 
     def of(self, entry: Entry) -> list[Region]:
         """Return the regions of an entry as it is now."""
-        return self.made_of(entry.state)
+        return self.regions_of(entry.state)
 
     # -- adding and removing -------------------------------------------------------------------
 
@@ -155,7 +155,7 @@ class Regions:
         role: str = "include",
         label: int | None = None,
         *,
-        is_asleep: bool = False,
+        is_inactive: bool = False,
     ) -> Entry:
         """Make a region of a labels layer; one that is asleep is used once it is touched.
 
@@ -170,19 +170,19 @@ class Regions:
             )
         see_within(layer)
         move_below(self.viewer.layers, layer, _is_above)
-        state = self._state_of(layer, role, label, is_asleep=is_asleep)
+        state = self._state_of(layer, role, label, is_inactive=is_inactive)
         others = self._entries_of(layer)
         return self._add(Entry(others[0].holder if others else Holder(layer), state))
 
     def _state_of(
-        self, layer: Layer, role: str, label: int | None = None, *, is_asleep: bool = False
+        self, layer: Layer, role: str, label: int | None = None, *, is_inactive: bool = False
     ) -> RegionState:
         number, name = self.document.new_id(), str(layer.name)
         if isinstance(layer, Spheres):
             spheres = spheres_in(layer, self.space)
-            return RegionState(number, name, role, is_asleep=is_asleep, spheres=spheres)
+            return RegionState(number, name, role, is_inactive=is_inactive, spheres=spheres)
         painted = Painted.of(np.asarray(layer.data)) if layer.metadata.get(PAINTED_KEY) else None
-        return RegionState(number, name, role, label, is_asleep, painted=painted)
+        return RegionState(number, name, role, label, is_inactive, painted=painted)
 
     def _add(self, entry: Entry) -> Entry:
         self._know(entry)
@@ -210,10 +210,10 @@ class Regions:
         self.paint(entry)
         return entry
 
-    def add_made(self, region: Region) -> Entry:
+    def add_region(self, region: Region) -> Entry:
         """Make a sphere or a painted layer of a region that was made elsewhere."""
         number = self.document.new_id()
-        state = RegionState(number, region.name, region.role, made=region)
+        state = RegionState(number, region.name, region.role, initial=region)
         self.document.act(f"Add region {region.name}", acts.add_region(state))
         return self._known[number]
 
@@ -244,14 +244,14 @@ class Regions:
         radius_mm: float,
         role: str = "include",
         *,
-        is_asleep: bool = False,
+        is_inactive: bool = False,
     ) -> Entry:
         """Make a sphere around a display position, (z, y, x) mm.
 
         One that is asleep is used once it is moved, resized, given a role, or all are woken.
         """
         layer = self._sphere_layer(np.asarray(centre_zyx, dtype=float)[None], radius_mm, "Sphere")
-        return self._add(Entry(Holder(layer), self._state_of(layer, role, is_asleep=is_asleep)))
+        return self._add(Entry(Holder(layer), self._state_of(layer, role, is_inactive=is_inactive)))
 
     def _sphere_layer(self, centres: NDArray[np.float64], radius_mm: float, name: str) -> Spheres:
         layer = Spheres(centres, radius_mm, space=self.space, name=name)
@@ -286,14 +286,14 @@ class Regions:
 
     def set_role(self, entry: Entry, role: str) -> None:
         """Give a region a role; it wakes."""
-        if role != entry.role or entry.is_asleep:
-            self._change(f"{entry.state.name}: {role}", [entry.id], role=role, is_asleep=False)
+        if role != entry.role or entry.is_inactive:
+            self._change(f"{entry.state.name}: {role}", [entry.id], role=role, is_inactive=False)
 
-    def wake(self) -> None:
+    def activate_all(self) -> None:
         """Use all regions."""
-        asleep = [state.id for state in self.states if state.is_asleep]
-        if asleep:
-            self._change("Use all regions", asleep, is_asleep=False)
+        inactive = [state.id for state in self.states if state.is_inactive]
+        if inactive:
+            self._change("Use all regions", inactive, is_inactive=False)
 
     def choose_between(self, one: Entry, other: Entry) -> None:
         """Choose two regions to track between."""
@@ -301,8 +301,8 @@ class Regions:
 
         def act(now: Snapshot) -> Snapshot:
             now = now.replace(between=ends)
-            if one.is_asleep or other.is_asleep:
-                now = acts.change_regions(ends, is_asleep=False)(now)
+            if one.is_inactive or other.is_inactive:
+                now = acts.change_regions(ends, is_inactive=False)(now)
             return now
 
         self.document.act(f"From {one.state.name} to {other.state.name}", act)
@@ -310,7 +310,7 @@ class Regions:
     def set_label(self, entry: Entry, label: int | None) -> None:
         """Take one label of the layer, or all that are not zero."""
         text = f"{entry.state.name}: {'any label' if label is None else f'label {label}'}"
-        self._change(text, [entry.id], key=("label", entry.id), label=label, is_asleep=False)
+        self._change(text, [entry.id], key=("label", entry.id), label=label, is_inactive=False)
 
     def set_radius(self, entry: Entry, radius_mm: float) -> None:
         """Give the spheres of a layer another radius, mm."""
@@ -318,7 +318,7 @@ class Regions:
         spheres[:, 3] = radius_mm
         text = f"Radius of {entry.state.name}"
         key = "radius", entry.id
-        self._change(text, [entry.id], key=key, spheres=spheres, is_asleep=False)
+        self._change(text, [entry.id], key=key, spheres=spheres, is_inactive=False)
 
     def set_rule(self, rule: str) -> None:
         """Choose which include regions a streamline must pass."""
@@ -382,7 +382,7 @@ class Regions:
         if isinstance(layer, Spheres):
             is_elsewhere = layer.metadata.get(SPACE_KEY) != self.space
             if before is None or state.spheres is not before.spheres or is_elsewhere:
-                self._place(layer, state.spheres)
+                self._show_spheres(layer, state.spheres)
         elif state.painted is not None and (before is None or state.painted is not before.painted):
             layer.data = state.painted.written(np.asarray(layer.data))
 
@@ -411,16 +411,16 @@ class Regions:
     def _copy_of(self, layer: Layer) -> Layer:
         if isinstance(layer, Spheres):
             return self._sphere_layer(np.empty((0, 3)), SPHERE_RADIUS_MM, str(layer.name))
-        made = Layer.create(*layer.as_layer_data_tuple())
-        made.data = np.zeros_like(layer.data)
-        self._listen(made)
-        return made
+        created = Layer.create(*layer.as_layer_data_tuple())
+        created.data = np.zeros_like(layer.data)
+        self._listen(created)
+        return created
 
     def _first_shown(self, state: RegionState, free: list[Layer]) -> Entry:
         """Show a region that came as data; it is from now on what its layer says."""
-        made, now = state.made, state
+        initial, now = state.initial, state
         layer: Layer
-        if made is None or made.center_mm is not None:
+        if initial is None or initial.center_mm is not None:
             fits = [each for each in free if isinstance(each, Spheres)]
             if fits:
                 layer = fits[0]
@@ -428,17 +428,21 @@ class Regions:
                 layer.visible = True
             else:
                 layer = self._sphere_layer(np.empty((0, 3)), SPHERE_RADIUS_MM, state.name)
-            if made is not None and made.center_mm is not None:
-                sphere = np.array([[*made.center_mm, made.radius_mm]], float)
-                self._place(layer, sphere)
-                now = dataclasses.replace(state, made=None, spheres=spheres_in(layer, self.space))
+            if initial is not None and initial.center_mm is not None:
+                sphere = np.array([[*initial.center_mm, initial.radius_mm]], float)
+                self._show_spheres(layer, sphere)
+                now = dataclasses.replace(
+                    state, initial=None, spheres=spheres_in(layer, self.space)
+                )
         else:
-            layer = painted_layer(made)
+            layer = painted_layer(initial)
             insert_beside(self.viewer, layer, self._ceiling())
-            now = dataclasses.replace(state, made=None, painted=Painted.of(np.asarray(layer.data)))
+            now = dataclasses.replace(
+                state, initial=None, painted=Painted.of(np.asarray(layer.data))
+            )
         entry = Entry(Holder(layer), now)
         entry.first = now
-        if made is not None:
+        if initial is not None:
             self._written[layer] = now
         self._know(entry)
         return entry
@@ -446,20 +450,22 @@ class Regions:
     def _settled(self, state: RegionState) -> RegionState:
         """Return a region that came as data as what its layer holds of it."""
         entry = self._known.get(state.id)
-        if state.made is None or entry is None or entry.first is None:
+        if state.initial is None or entry is None or entry.first is None:
             return state
-        first, regions = entry.first, self.made_of(state)
-        state = dataclasses.replace(state, made=None, spheres=first.spheres, painted=first.painted)
-        self._made[state] = regions  # which are exact, where layers round
+        first, regions = entry.first, self.regions_of(state)
+        state = dataclasses.replace(
+            state, initial=None, spheres=first.spheres, painted=first.painted
+        )
+        self._regions_by_state[state] = regions  # which are exact, where layers round
         return state
 
     def settled(self, now: Snapshot) -> Snapshot:
         """Return a snapshot in which regions that came as data are those of their layers."""
-        if all(state.made is None for state in now.bundle.regions):
+        if all(state.initial is None for state in now.bundle.regions):
             return now
         return now.replace(regions=tuple(map(self._settled, now.bundle.regions)))
 
-    def _place(self, layer: Spheres, spheres: NDArray[np.float64]) -> None:
+    def _show_spheres(self, layer: Spheres, spheres: NDArray[np.float64]) -> None:
         layer.metadata[SPACE_KEY] = layer.space = self.space
         layer.data = self.space.shown_at(spheres[:, :3])
         layer.size = 2 * spheres[:, 3] * self.space.per_mm
@@ -467,11 +473,11 @@ class Regions:
     def show_in(self, space: DisplaySpace) -> None:
         """Show spheres, which stay where they are in RAS+ mm, in another space."""
         self.space = space
-        self._made.clear()
+        self._regions_by_state.clear()
         with self._is_showing:
             for entry in self.entries:
                 if isinstance(entry.layer, Spheres):
-                    self._place(entry.layer, entry.state.spheres)
+                    self._show_spheres(entry.layer, entry.state.spheres)
 
     def _colour(self) -> None:
         """Give each layer the colour of its first region."""
@@ -532,7 +538,7 @@ class Regions:
             for layer in {entry.layer for entry in self._known.values()}:
                 self._listen(layer)
 
-    def look_again(self) -> None:
+    def reread_layers(self) -> None:
         """Take up what was done to layers while nothing listened."""
         for layer in {entry.layer for entry in self.entries}:
             if layer in self.viewer.layers:
@@ -562,7 +568,7 @@ class Regions:
 
     def _ceiling(self) -> int:
         """Return where the lowest layer of streamlines or of seeds is."""
-        return place_of_lowest(self.viewer.layers, _is_above)
+        return index_of_lowest(self.viewer.layers, _is_above)
 
     def _entries_of(self, layer: Layer) -> list[Entry]:
         """Return the regions of a layer: of the active bundle, and of all where they share it."""
@@ -596,12 +602,12 @@ class Regions:
                 return
             # It is there already.
             entry.state = self._written[layer] = dataclasses.replace(entry.state, spheres=spheres)
-            self._change(f"Move region {name}", numbers, spheres=spheres, is_asleep=False)
+            self._change(f"Move region {name}", numbers, spheres=spheres, is_inactive=False)
         elif not layer.metadata.get(PAINTED_KEY):  # what napari's own undo takes back
-            self.document.amend(acts.change_regions(numbers, is_asleep=False))
+            self.document.amend(acts.change_regions(numbers, is_inactive=False))
         elif self.document.is_held and layer in self._in_stroke:
             # Read at the end of the stroke; until then only that it is another.
-            self._change(f"Paint {name}", numbers, is_asleep=False)
+            self._change(f"Paint {name}", numbers, is_inactive=False)
         else:
             self._take_painted(layer, meant)
 
@@ -612,7 +618,7 @@ class Regions:
         for entry in meant:
             entry.state = self._written[layer] = dataclasses.replace(entry.state, painted=painted)
         numbers = [entry.id for entry in meant]
-        self._change(f"Paint {layer.name}", numbers, painted=painted, is_asleep=False)
+        self._change(f"Paint {layer.name}", numbers, painted=painted, is_inactive=False)
 
     def _on_stroke(self, layer: Layer, event: Any) -> Iterator[None]:
         """Make one act of a stroke of the brush, from press to release."""
@@ -642,7 +648,7 @@ class Regions:
                 self._take_painted(layer, meant)
                 continue
             for entry in meant:
-                before = self._made.pop(entry.state, None)
+                before = self._regions_by_state.pop(entry.state, None)
                 if before is not None and not same_regions(before, self.of(entry)):
                     self.document.amend(acts.change_regions([entry.id]))
 

@@ -374,10 +374,12 @@ class RunControl:
             self._is_full = run.request.is_whole
         if is_preview:
             run.take(tractogram)
-        run.given = tractogram
+        run.result = tractogram
         before = run.bundle.tractogram
-        run.is_in_vain = not (len(tractogram) or run.is_live or before is None or not len(before))
-        if run.is_in_vain:  # what was there stays
+        run.kept_previous = not (
+            len(tractogram) or run.is_live or before is None or not len(before)
+        )
+        if run.kept_previous:  # what was there stays
             self._drawn = None
             self._leave(run)
         else:

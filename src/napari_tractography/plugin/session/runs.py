@@ -57,8 +57,8 @@ class Run:
         self.request = request
         self.bundle = bundle
         self.is_live = request.is_preview  # whether Live began it, and nobody pressed Run
-        self.given: Tractogram | None = None  # what it gave at its end
-        self.is_in_vain = False  # whether that is nothing, and what was there has stayed
+        self.result: Tractogram | None = None  # what it gave at its end
+        self.kept_previous = False  # whether that is nothing, and what was there has stayed
         self.drops_edits = False  # whether the result that it replaces was edited by hand
         self.begun = time.perf_counter()
         self.asked = self.begun  # the time of the change that it follows

@@ -131,7 +131,7 @@ class SeedLayer:
         self.space = space
         if self.layer is not None:
             with self._is_showing:
-                self._place(self.layer, self.shown.positions_mm)
+                self._position(self.layer, self.shown.positions_mm)
 
     # -- the layer -----------------------------------------------------------------------------
 
@@ -152,7 +152,7 @@ class SeedLayer:
                 blending="translucent_no_depth",  # in front of streamlines in 3-D, to be grabbed
                 axis_labels=AXIS_LABELS,
             )
-            self._place(layer, np.empty((0, 3)))
+            self._position(layer, np.empty((0, 3)))
             layer.current_size = seed_size_voxels(self.space)
             insert_beside(self.viewer, layer)
             self._take(layer)
@@ -181,7 +181,7 @@ class SeedLayer:
             if name in layer.features:
                 own[name][:] = layer.features[name].to_numpy(dtype=float, na_value=np.nan)
         voxels = np.asarray(layer.data, dtype=float).reshape(-1, 3)
-        positions = self.space.places_at(voxels * layer.scale + layer.translate)
+        positions = self.space.positions_at(voxels * layer.scale + layer.translate)
         return PlacedSeeds(positions if n else np.empty((0, 3)), own)
 
     def holds(self, seeds: PlacedSeeds) -> bool:
@@ -200,7 +200,7 @@ class SeedLayer:
         layer.events.features.connect(self._on_features)
         self.layer_changed.emit()
 
-    def _place(self, layer: Points, seeds_mm: NDArray[np.float64]) -> None:
+    def _position(self, layer: Points, seeds_mm: NDArray[np.float64]) -> None:
         layer.metadata[SEEDS_KEY] = layer.space = self.space
         layer.scale, layer.translate = np.abs(self.space.scale), self.space.translate
         if len(layer.data):
@@ -213,7 +213,7 @@ class SeedLayer:
             return  # napari emits each action twice, before and after
         if self._is_showing:
             return
-        self._tell()
+        self._emit_changes()
         if event.action == ActionType.ADDED and not self._is_adding:
             n = len(event.value)
             self.points_added.emit([int(index) % n for index in event.data_indices])
@@ -223,9 +223,9 @@ class SeedLayer:
             return
         assert self.layer is not None
         if len(self.layer.data) == len(self.shown):  # else points are about to come or to go
-            self._tell()
+            self._emit_changes()
 
-    def _tell(self) -> None:
+    def _emit_changes(self) -> None:
         """Tell what the layer holds now, which it need not be given again, if it is different."""
         now = self.read()
         if not are_same(now, self.shown):

@@ -108,7 +108,7 @@ class SeedMouse:
     def _add_sphere(self, position_zyx: NDArray[np.float64]) -> None:
         regions = self._session.regions
         radius_mm = regions.space.in_proportion(SPHERE_RADIUS_MM)
-        regions.add_sphere(position_zyx, radius_mm, regions.next_role, is_asleep=True)
+        regions.add_sphere(position_zyx, radius_mm, regions.next_role, is_inactive=True)
 
     def _place(
         self, viewer: Any, event: Any, add: Callable[[NDArray[np.float64]], None]
@@ -203,10 +203,10 @@ class SeedMouse:
 
 def _voxel_values(data: Any, voxels: NDArray[np.intp]) -> NDArray[Any]:
     """Read some voxels of an array, of Dask and Zarr without reading the rest."""
-    places = tuple(voxels.T)
+    index = tuple(voxels.T)
     if isinstance(data, np.ndarray):
-        return np.asarray(data[places])
-    return np.asarray(data.vindex[places] if hasattr(data, "vindex") else np.asarray(data)[places])
+        return np.asarray(data[index])
+    return np.asarray(data.vindex[index] if hasattr(data, "vindex") else np.asarray(data)[index])
 
 
 @contextmanager

@@ -111,7 +111,7 @@ class Session:
     parameters_suited = Signal()  # to another FOD: values that nobody set may have changed
     streamlines_removed = Signal(object)  # Streamlines, from the viewer, by a person
     adding_seeds = Signal()  # seeds are about to be placed
-    layer_made = Signal(object)  # Streamlines, for the results
+    layer_created = Signal(object)  # Streamlines, for the results
     edited = Signal()  # the active result: streamlines were kept, deleted or brought back
     result_changed = Signal(object)  # OpenBundle: it has other streamlines
     list_changed = Signal()  # the list of bundles, or something in a row
@@ -167,7 +167,7 @@ class Session:
                     self._lose_layer(bundle)
         if not self.seeds.holds(self.state.seeds):
             self.document.amend(acts.change(seeds=self.seeds.read()))
-        self.regions.look_again()
+        self.regions.reread_layers()
         self._show()
 
     def close(self) -> None:
@@ -224,32 +224,32 @@ class Session:
             self._is_outdated = False
             before, self._shown = self._shown, self.document.now
             with self._is_showing, self.is_inserting:
-                tell = self._show_layers(before, self._shown)
-            for signal in tell:
+                signals = self._show_layers(before, self._shown)
+            for signal in signals:
                 signal()
 
     def _show_layers(self, before: Snapshot, now: Snapshot) -> list[Any]:
         """Give layers what differs; return what is to be told of it."""
-        tell: list[Any] = []
+        signals: list[Any] = []
         is_other = before.active != now.active
         was = before.bundles.get(now.active) if is_other else before.bundles.get(before.active)
         old = before.bundles.get(before.active)
         state = now.bundle
         # Another FOD, first: all that is shown lies in its space.
         if old is None or state.fod is not old.fod:
-            tell += self._show_fod()
+            signals += self._show_fod()
         if old is None or state.mask is not old.mask:
             self._mask.layer = see_within(self._layer_of(state.mask))
         if old is None or state.seed_mask is not old.seed_mask:
             self._seed_mask.layer = see_within(self._layer_of(state.seed_mask))
         for number, each in now.bundles.items():
             if each is not before.bundles.get(number):
-                tell += self._show_streamlines(number, before.bundles.get(number), each)
+                signals += self._show_streamlines(number, before.bundles.get(number), each)
         for number in before.bundles:
             if number not in now.bundles:
                 bundle = self.open_bundle(number)
                 self._take_out(bundle)
-                tell.append(partial(self.closed.emit, bundle))
+                signals.append(partial(self.closed.emit, bundle))
         if list(before.bundles) != list(now.bundles):
             self._order_layers()
         seeds_differ = self.seeds.show(state.seeds)
@@ -261,18 +261,18 @@ class Session:
             self.regions.show(now)
         if is_other or old is None or _differ(state, old, ("fod", "tissues", "chosen")):
             self._suit()
-            tell.append(self.parameters_suited.emit)
+            signals.append(self.parameters_suited.emit)
         if is_other and old is not None:
-            tell.append(partial(self.activated.emit, self.open_bundle(now.active)))
+            signals.append(partial(self.activated.emit, self.open_bundle(now.active)))
         elif self.document.is_travelling:
-            tell.append(self.travelled.emit)
+            signals.append(self.travelled.emit)
         if is_other or seeds_differ or (old is not None and state.seeds is not old.seeds):
-            tell.append(self.seeds_changed.emit)
+            signals.append(self.seeds_changed.emit)
         if was is not None and not is_other and _differ(state, was, TRACKED_WITH):
-            tell.append(self.changed.emit)
+            signals.append(self.changed.emit)
         if _rows(before) != _rows(now):
-            tell.append(self.list_changed.emit)
-        return tell
+            signals.append(self.list_changed.emit)
+        return signals
 
     def _layer_of(self, ref: LayerRef | None) -> Layer | None:
         layer: Layer | None = None if ref is None else ref.layer_in(self.viewer)
@@ -283,7 +283,7 @@ class Session:
     ) -> list[Any]:
         """Let the layer of a bundle show its result; return what is to be told of it."""
         bundle = self.open_bundle(number)
-        tell: list[Any] = []
+        signals: list[Any] = []
         if now.result is None and bundle.arriving is None:
             self._take_out(bundle)
             bundle.shown = (None, None)
@@ -301,11 +301,11 @@ class Session:
             if layer_now.visible != now.is_visible:
                 layer_now.visible = now.is_visible
         if before is not None and before.tractogram is not now.tractogram:
-            tell.append(partial(self.result_changed.emit, bundle))
+            signals.append(partial(self.result_changed.emit, bundle))
             one, other = (state.result and state.result.request for state in (before, now))
             if number == self.document.now.active and now.result and one is other:
-                tell.append(self.edited.emit)
-        return tell
+                signals.append(self.edited.emit)
+        return signals
 
     def _take_out(self, bundle: OpenBundle) -> None:
         """Take the layer of a bundle out of the viewer; it comes back with its streamlines."""
@@ -319,8 +319,8 @@ class Session:
         """Draw the streamlines in the order of the list, the last one on top."""
         layers = self.viewer.layers
         wanted = [b.layer for b in self.bundles if b.is_shown and b.layer in layers]
-        places = sorted(layers.index(layer) for layer in wanted)
-        for place, layer in zip(places, wanted, strict=True):
+        positions = sorted(layers.index(layer) for layer in wanted)
+        for place, layer in zip(positions, wanted, strict=True):
             if layers[place] is not layer:
                 layers.move(layers.index(layer), place)
 
@@ -338,7 +338,7 @@ class Session:
             layer = Streamlines(space=self.space, name=bundle.name)
             self._listen_to(bundle, layer)
             self._insert(bundle, layer)
-            self.layer_made.emit(layer)
+            self.layer_created.emit(layer)
         elif not bundle.is_shown:
             if bundle.layer.space != self.space:
                 bundle.layer.space = self.space
@@ -479,7 +479,7 @@ class Session:
         if layer is self._seed_mask.layer:
             self._seed_mask.layer = None
         self._follow_opening()
-        self._tell_of_inputs()
+        self._emit_input_changes()
 
     def delete(self, bundle: OpenBundle) -> None:
         """Delete a bundle; asks nothing, and is undone."""
@@ -589,9 +589,9 @@ class Session:
         """Track in what the chosen layer holds now: another FOD, or one that was made anew."""
         for signal in self._show_fod():
             signal()
-        self._tell_of_inputs()
+        self._emit_input_changes()
 
-    def _tell_of_inputs(self) -> None:
+    def _emit_input_changes(self) -> None:
         """Tell that something that is tracked in, or with, is another: parameters suit that."""
         self._suit()
         self.parameters_suited.emit()
@@ -618,7 +618,7 @@ class Session:
 
     def _on_opening_ended(self, opening: FodOpening) -> None:
         if opening.fod is not None and opening.fod is self.fod:
-            self._tell_of_inputs()
+            self._emit_input_changes()
 
     @property
     def mask_layer(self) -> Layer | None:
@@ -829,10 +829,10 @@ class Session:
 
     def move_point(self, layer: Points, index: int, position_zyx: NDArray[np.float64]) -> None:
         """Move a seed or the sphere of a region to a display position, (z, y, x) mm."""
-        places = np.array(layer.data, dtype=float)
-        places[index] = (position_zyx - layer.translate) / layer.scale
+        positions = np.array(layer.data, dtype=float)
+        positions[index] = (position_zyx - layer.translate) / layer.scale
         with sliders_kept(self.viewer, layer):
-            layer.data = places
+            layer.data = positions
 
     def move_seed(self, index: int, position_zyx: NDArray[np.float64]) -> None:
         """Move a seed to a display position, (z, y, x) mm."""
@@ -887,7 +887,7 @@ class Session:
         state = self.state if state is None else state
         layer = self._seed_mask_of(state)
         mask = None if layer is None else partial(voxels_of, layer, self._space_of(state))
-        return frozen_seeding(state, self.regions.made_of, mask, self._tissues_of(state))
+        return frozen_seeding(state, self.regions.regions_of, mask, self._tissues_of(state))
 
     def _space_of(self, state: BundleState) -> DisplaySpace:
         grid = fod_grid_of(self._layer_of(state.fod))

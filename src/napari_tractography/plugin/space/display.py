@@ -25,7 +25,7 @@ NAPARI_UNITS = {VOXEL: "pixel"}  # the others have the same names
 NAMES = {"millimeter": "mm", "micrometer": "um", "nanometer": "nm"}  # as napari's units say them
 BRAIN_VOXEL_MM = 2.0  # of which lengths on the screen were thought
 BLOCK = 1 << 15  # points that are mapped at once
-PLACE_DECIMALS = 6  # of what a person places, in the unit of the display
+POSITION_DECIMALS = 6  # of what a person places, in the unit of the display
 SETTINGS_KEY = "fibres"  # layer.metadata[SETTINGS_KEY]: the ImageSettings of an image source
 BARE_KEY = "bare"  # layer.metadata[BARE_KEY]: whether its file says nothing of left and right
 # What the sliders are called: the direction in which each axis increases.
@@ -211,11 +211,11 @@ class DisplaySpace:
         points = np.asarray(points_zyx, dtype=np.float64).reshape(-1, 3)[:, ::-1]
         return np.asarray(points @ inverse[:3, :3].T + inverse[:3, 3])
 
-    def shown_at(self, places_mm: ArrayLike) -> NDArray[np.float64]:
+    def shown_at(self, positions_mm: ArrayLike) -> NDArray[np.float64]:
         """Map (n, 3) RAS+ mm of a few places to display coordinates, axes z, y, x, float64."""
-        places = np.asarray(places_mm, dtype=np.float64).reshape(-1, 3)
+        positions = np.asarray(positions_mm, dtype=np.float64).reshape(-1, 3)
         there = self.world_to_display
-        return np.asarray((places @ there[:3, :3].T + there[:3, 3])[:, ::-1])
+        return np.asarray((positions @ there[:3, :3].T + there[:3, 3])[:, ::-1])
 
     def apart(self, other: DisplaySpace) -> float:
         """Return how far apart two spaces show a place of the other's volume, at most.
@@ -228,13 +228,15 @@ class DisplaySpace:
         gaps = self.shown_at(corners) - other.shown_at(corners)
         return float(np.linalg.norm(gaps, axis=1).max())
 
-    def places_at(self, points_zyx: ArrayLike) -> NDArray[np.float64]:
+    def positions_at(self, points_zyx: ArrayLike) -> NDArray[np.float64]:
         """Map (n, 3) display coordinates to RAS+ mm; the same after any number of round trips.
 
         They are rounded, in the unit of the display.
         """
-        places = np.round(self.to_world(points_zyx) * self.per_mm, PLACE_DECIMALS) / self.per_mm
-        return np.asarray(places + 0.0)  # no -0
+        positions = (
+            np.round(self.to_world(points_zyx) * self.per_mm, POSITION_DECIMALS) / self.per_mm
+        )
+        return np.asarray(positions + 0.0)  # no -0
 
 
 def display_space_of_layer(layer: Any) -> DisplaySpace:
@@ -263,13 +265,13 @@ def display_space_of_layer(layer: Any) -> DisplaySpace:
     own = np.eye(4)
     own[:3, 3] = placed[0][::-1]
     own[:3, :3] = (placed[1:] - placed[0])[::-1, ::-1].T
-    given, unit = layer.metadata.get("affine"), unit_of_layer(layer) or MM
-    if given is None:
+    known, unit = layer.metadata.get("affine"), unit_of_layer(layer) or MM
+    if known is None:
         sizes = np.linalg.norm(own[:3, :3], axis=0) * np.where(np.diag(own)[:3] < 0, -1, 1)
         zoom = _zoom(per_mm(unit))
         grid = Grid((nx, ny, nz), np.linalg.inv(zoom) @ own, unit=unit)
         return DisplaySpace._make(grid, sizes, own[:3, 3], (0, 1, 2), (False,) * 3, zoom, unit)
-    matrix = np.asarray(given, dtype=np.float64)
+    matrix = np.asarray(known, dtype=np.float64)
     affine = np.eye(4)
     if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or len(matrix) < 4:
         raise InvalidGridError(

@@ -20,14 +20,14 @@ def insert_beside(viewer: Any, layer: Layer, at: int | None = None) -> None:
         layers.selection.active = active
 
 
-def place_of_lowest(layers: Any, is_above: Callable[[Layer], bool]) -> int:
+def index_of_lowest(layers: Any, is_above: Callable[[Layer], bool]) -> int:
     """Return where the lowest of some layers is; where there is none, where the next one goes."""
     return min((i for i, layer in enumerate(layers) if is_above(layer)), default=len(layers))
 
 
 def move_below(layers: Any, layer: Layer, is_above: Callable[[Layer], bool]) -> None:
     """Move a layer below some others."""
-    ceiling = place_of_lowest(layers, is_above)
+    ceiling = index_of_lowest(layers, is_above)
     if layers.index(layer) > ceiling:
         layers.move(layers.index(layer), ceiling)
 

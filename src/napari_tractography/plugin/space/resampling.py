@@ -96,7 +96,7 @@ class Resampling:
             order, dtype = 0, np.dtype(np.uint8) if volume.dtype == bool else volume.dtype
         else:
             order, dtype = 1, np.dtype(np.float32)
-        made: NDArray[Any] = affine_transform(
+        created: NDArray[Any] = affine_transform(
             np.asarray(volume, dtype),
             self.to_source[:3, :3],
             self.to_source[:3, 3],
@@ -105,7 +105,7 @@ class Resampling:
             order=order,
             prefilter=False,
         )
-        return made
+        return created
 
     def copy_of(self, layer: Layer, values: NDArray[Any]) -> Layer:
         """Return a layer of the copy that looks as the volume does."""

@@ -408,7 +408,7 @@ def _after(state: EditState, edit: Edit) -> EditState:
         return state.choosing(mask if edit.kind == "keep" else state.mask & ~mask)
     mask = state.mask
     now = state.base if mask.all() else state.base[mask]
-    made = edit.apply(now)
-    if made is now:
+    created = edit.apply(now)
+    if created is now:
         return state
-    return EditState.of(made, (*state.edits, edit))
+    return EditState.of(created, (*state.edits, edit))

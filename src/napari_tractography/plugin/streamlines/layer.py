@@ -42,7 +42,7 @@ from .colours import (
 from .commands import KEYMAP, select_on_click
 from .drawn_subset import DrawnSubset
 from .editing import Editor
-from .layer_data import LAYER_TYPE, LOOK_KEY, Look, TrackRows, register
+from .layer_data import DUPLICATE_KEY, LAYER_TYPE, DuplicateState, TrackRows, register
 from .polylines import crop_to_slab, nearest_piece
 
 MAX_VERTICES = 2_000_000
@@ -513,8 +513,8 @@ class Streamlines(BareTracks):
         shown = self._shown
         if not self.visible or not len(shown.xyz):
             return shown, None
-        place = np.asarray(position, dtype=np.float64)
-        here = np.asarray(self.world_to_data(place)) if world else place[-3:]
+        at = np.asarray(position, dtype=np.float64)
+        here = np.asarray(self.world_to_data(at)) if world else at[-3:]
         within = PICK_PIXELS * float(self.scale_factor)
         if self.is_slice or view_direction is None:
             view = self._drawn
@@ -527,7 +527,7 @@ class Streamlines(BareTracks):
             return shown, shown.streamline_of(point)
         sight = np.asarray(view_direction, dtype=np.float64)
         if world:
-            sight = np.asarray(self.world_to_data(place + sight)) - here
+            sight = np.asarray(self.world_to_data(at + sight)) - here
         return shown, shown.on_ray(
             here[::-1], sight[-3:][::-1], within=within, slab=self._clip.slab(self.slab)
         )
@@ -553,10 +553,10 @@ class Streamlines(BareTracks):
         text = "" if index is None else _described(shown.whole, index, self.space.unit)
         coords = ""
         if view_direction is None:  # in 3-D the mouse is on a line of sight
-            place = self.space.to_world(np.asarray(position, dtype=float)[None, -3:])
-            coords = position_text(place[0], self.space.unit)
-        told = f"{coords}: {text}" if coords else text
-        return {**status, "coordinates": told, "coords": coords, "value": text}
+            at = self.space.to_world(np.asarray(position, dtype=float)[None, -3:])
+            coords = position_text(at[0], self.space.unit)
+        shown_text = f"{coords}: {text}" if coords else text
+        return {**status, "coordinates": shown_text, "coords": coords, "value": text}
 
     def _get_tooltip_text(
         self, position: ArrayLike, *, view_direction: ArrayLike | None = None, **where: Any
@@ -598,7 +598,11 @@ class Streamlines(BareTracks):
         planes = self._clip.other_planes(self.experimental_clipping_planes)
         state["experimental_clipping_planes"] = [plane.model_dump() for plane in planes]
         grid = self.space.grid if self.reference is None else self.reference
-        extra = {"tractogram": self.tractogram, "grid": grid, LOOK_KEY: self._look()}
+        extra = {
+            "tractogram": self.tractogram,
+            "grid": grid,
+            DUPLICATE_KEY: self._duplicate_state(),
+        }
         state["metadata"] = {**self.metadata, **extra}
         state.update(
             data=np.asarray(self.data),
@@ -620,8 +624,8 @@ class Streamlines(BareTracks):
         data, state, _ = super().as_layer_data_tuple()
         return data, state, LAYER_TYPE
 
-    def _look(self) -> Look:
-        return Look(
+    def _duplicate_state(self) -> DuplicateState:
+        return DuplicateState(
             shown=self._shown,
             colouring=self._colouring,
             colours=self._colours,
@@ -675,19 +679,19 @@ def _from_layer_data(
 ) -> Streamlines:
     """Return the layer that :meth:`Streamlines.as_layer_data_tuple` describes."""
     own = dict(metadata)
-    look: Look = own.pop(LOOK_KEY)
+    duplicate: DuplicateState = own.pop(DUPLICATE_KEY)
     own.pop("tractogram")
     reference = own.pop("grid")
     layer = Streamlines(
-        space=look.shown.space,
-        max_vertices=look.max_vertices,
+        space=duplicate.shown.space,
+        max_vertices=duplicate.max_vertices,
         width=tail_width,
         metadata=own,
         **state,
     )
     layer.reference = reference
-    layer._colouring = look.colouring.copy(look.shown)
-    layer._changed(look.shown, look.colours)
+    layer._colouring = duplicate.colouring.copy(duplicate.shown)
+    layer._changed(duplicate.shown, duplicate.colours)
     layer.clip_at_mm, layer.clip, layer.lit = clip_at_mm, clip, lit
     return layer
 

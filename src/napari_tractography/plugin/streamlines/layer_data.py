@@ -21,7 +21,7 @@ from .colouring import Colouring
 from .colours import Colours
 from .drawn_subset import DrawnSubset
 
-LOOK_KEY = "streamlines_look"  # state["metadata"][LOOK_KEY] is a Look
+DUPLICATE_KEY = "streamlines_look"  # state["metadata"][LOOK_KEY] is a Look
 CREATED = "Streamlines"  # the name in napari.layers under which Layer.create finds our function
 
 
@@ -57,7 +57,7 @@ def register(create: Callable[..., Any]) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class DuplicateState:
     """What a duplicate takes over that has no name and value of its own in the state of the layer.
 
     Attributes

@@ -110,11 +110,11 @@ def test_bundles_stand_side_by_side_and_are_copied(panel: Any, qtbot: Any) -> No
 def test_hidden_bundles_are_left_out_and_changes_are_told(panel: Any, qtbot: Any) -> None:
     panel.bundles.set_visible(panel.bundles.bundles[0], False)
     assert len(measured(panel, qtbot, "Table").table.rows) == 1
-    assert panel.measure.told.text() == ""
+    assert panel.measure.note.text() == ""
     panel.bundles.set_visible(panel.bundles.bundles[0], True)
-    assert "Measure again" in panel.measure.told.text()
+    assert "Measure again" in panel.measure.note.text()
     assert len(measured(panel, qtbot, "Table").table.rows) == 2
-    assert panel.measure.told.text() == ""
+    assert panel.measure.note.text() == ""
 
 
 def test_connectome_of_all_that_is_shown(panel: Any, qtbot: Any, cross: Any) -> None:
@@ -143,7 +143,7 @@ def test_without_matplotlib_numbers_are_there_and_a_sentence(
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     shown = measured(panel, qtbot, "Profiles")
     assert len(shown.table.rows) == 200
-    assert "napari-tractography[plots]" in panel.measure.told.text()
+    assert "napari-tractography[plots]" in panel.measure.note.text()
     assert not panel.measure.picture.isEnabled()
 
 
@@ -247,7 +247,7 @@ def test_handles_of_the_histogram_edit_the_lengths_of_the_bundle(
     wanted = lines.select(length_mm=(10, 25))
     assert layer.tractogram.digest() == wanted.digest()
     assert layer.editor.edits == (Edit.lengths(10, 25),)
-    assert f"{len(wanted)} of 60" in histogram.told.text()
+    assert f"{len(wanted)} of 60" in histogram.range_label.text()
     histogram.slider.setValue((8.0, 25.0))
     histogram.flush()
     assert layer.editor.edits == (Edit.lengths(8, 25),)  # not one upon the other

@@ -29,8 +29,8 @@ def looks(monkeypatch: pytest.MonkeyPatch, qtbot: Any) -> Any:
 
     def look(section: Any, found: Found) -> None:
         monkeypatch.setattr(device, "find", lambda: found)
-        section.look()
-        qtbot.waitUntil(lambda: not section.is_looking, timeout=WAIT_MS)
+        section.find_devices()
+        qtbot.waitUntil(lambda: not section.is_finding, timeout=WAIT_MS)
         qtbot.waitUntil(lambda: not tracking_threads(), timeout=WAIT_MS)
 
     return look

@@ -132,10 +132,10 @@ def test_a_slow_live_drag_of_a_sphere_is_one_step(open_window: Any, settle: Any)
     slow_drag(panel, BESIDE, THERE)
     settle(panel)
     np.testing.assert_allclose(entry.layer.data[:, 1:], [THERE[1:]], atol=0.5)
-    assert not entry.is_asleep
+    assert not entry.is_inactive
     assert steps(panel) == ["Move region Sphere"]
     np.testing.assert_allclose(entry.state.spheres, before)
-    assert entry.is_asleep
+    assert entry.is_inactive
 
 
 def handle_of(slider: QSlider) -> QPoint:

@@ -16,7 +16,7 @@ from napari_tractography.plugin.space.display import DisplaySpace, display_space
 def test_a_volume_that_is_shown_without_its_tilt_is_named(open_model: Any, cross: Any) -> None:
     """Each is shown on its own voxels: a T1 in other axes than the FOD lies elsewhere."""
     panel = open_model(cross)
-    told, rows = panel.data.places.tilted, panel.data.places.tilted_rows
+    told, rows = panel.data.alignment.tilted, panel.data.alignment.tilted_rows
     for affine, name in ((cross.grid.affine, "FA"), (OBLIQUE, "T1")):
         space = DisplaySpace.of(Grid((12, 12, 12), affine))
         panel.viewer.add_image(np.zeros((12, 12, 12)), name=name, **space.layer_kwargs)
@@ -42,8 +42,8 @@ def test_tilted_volumes_are_brought_onto_the_fod(open_model: Any, cross: Any) ->
     )
     image.contrast_limits, labels.opacity = (0.2, 0.9), 0.4
     layers.selection.active = image
-    panel.data.places.resample.click()
-    assert [image.visible, labels.visible, panel.data.places.tilted_rows.isHidden()] == [
+    panel.data.alignment.resample.click()
+    assert [image.visible, labels.visible, panel.data.alignment.tilted_rows.isHidden()] == [
         False,
         False,
         True,
@@ -54,7 +54,7 @@ def test_tilted_volumes_are_brought_onto_the_fod(open_model: Any, cross: Any) ->
     assert (made.colormap.name, tuple(made.contrast_limits)) == ("viridis", (0.2, 0.9))
     assert (region.opacity, region.data.dtype, set(np.unique(region.data))) == (0.4, int, {0, 1})
     image.visible = True
-    assert "T1 up to" in panel.data.places.tilted.text()
+    assert "T1 up to" in panel.data.alignment.tilted.text()
 
 
 def test_a_volume_with_the_axes_of_an_oblique_fod_is_moved(open_model: Any, cross: Any) -> None:
@@ -64,9 +64,9 @@ def test_a_volume_with_the_axes_of_an_oblique_fod_is_moved(open_model: Any, cros
     part[:3, 3] += OBLIQUE[:3, :3] @ [2, 3, 4]
     space = DisplaySpace.of(Grid((7, 7, 7), part))
     image = panel.viewer.add_image(np.ones((7, 7, 7)), name="FA", **space.layer_kwargs)
-    assert "FA up to" in panel.data.places.tilted.text()
-    panel.data.places.resample.click()
-    assert panel.data.places.tilted_rows.isHidden()
+    assert "FA up to" in panel.data.alignment.tilted.text()
+    panel.data.alignment.resample.click()
+    assert panel.data.alignment.tilted_rows.isHidden()
     assert image.visible
     assert "FA on the FOD" not in panel.viewer.layers
     own, fod = display_space_of_layer(image), panel.session.space
@@ -80,9 +80,9 @@ def test_an_fod_in_other_axes_than_that_in_use_is_named_but_not_copied(
     """A copy would be a map, and no FOD."""
     panel = open_model(cross)
     panel.viewer.add_layer(fod_layer(Fod(cross.coefficients, OBLIQUE, name="other")))
-    assert "other up to" in panel.data.places.tilted.text()
-    assert not panel.data.places.tilted_rows.isHidden()
-    assert panel.data.places.resample.isHidden()
+    assert "other up to" in panel.data.alignment.tilted.text()
+    assert not panel.data.alignment.tilted_rows.isHidden()
+    assert panel.data.alignment.resample.isHidden()
 
 
 def test_an_fod_that_is_moved_on_the_screen_is_told_and_put_back(
@@ -90,18 +90,18 @@ def test_an_fod_that_is_moved_on_the_screen_is_told_and_put_back(
 ) -> None:
     """Napari's transform tool moves the picture, which fibres and streamlines do not follow."""
     panel = open_model(cross)
-    layer, moved = panel.session.fod_layer, panel.data.places.moved_row
+    layer, moved = panel.session.fod_layer, panel.data.alignment.moved_row
     assert moved.isHidden()
     layer.affine = np.array([[1, 0, 0, 0], [0, 1, 0, 3], [0, 0, 1, 4], [0, 0, 0, 1.0]])
     assert not moved.isHidden()
-    assert "by up to 5 mm" in panel.data.places.moved.text()
+    assert "by up to 5 mm" in panel.data.alignment.moved.text()
     panel.viewer.add_points(np.zeros((1, 3)))
-    assert panel.data.places.tilted_rows.isHidden()  # which is about volumes beside the FOD
-    panel.data.places.put_back.click()
+    assert panel.data.alignment.tilted_rows.isHidden()  # which is about volumes beside the FOD
+    panel.data.alignment.put_back.click()
     assert moved.isHidden()
     layer.scale, layer.translate = 2 * layer.scale, (1, 2, 3)
     assert not moved.isHidden()
-    panel.data.places.put_back.click()
+    panel.data.alignment.put_back.click()
     assert moved.isHidden()
     assert tuple(layer.scale) == DisplaySpace.of(cross.grid).scale
     panel.viewer.layers.remove(layer)

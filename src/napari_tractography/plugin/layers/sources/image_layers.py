@@ -39,7 +39,7 @@ KEY_KEY = "key"  # layer.metadata[KEY_KEY]: which array of the Zarr that is the 
 ANY, BRIGHT, DARK = "bright or dark", "bright", "dark"
 FIBRES = {ANY: None, BRIGHT: True, DARK: False}  # as Fod.from_image takes it
 SCALE_UNITS = tuple(unit for unit in MM_IN if unit != VOXEL)
-PLACE_TOLERANCE = 1e-6  # of the size of the volume
+POSITION_TOLERANCE = 1e-6  # of the size of the volume
 NAME = "Worked out"
 COLOUR = "#56b4e9"
 OPACITY = 0.25
@@ -157,7 +157,7 @@ def fod_of_image(layer: Layer, settings: ImageSettings) -> Fod:
     grid = Grid(space.grid.shape, space.grid.affine, unit=unit_of_layer(layer) or VOXEL)
     shown = DisplaySpace.of(grid).world_to_display
     reach = float(np.abs(shown @ grid.affine).max()) * max(grid.shape)
-    if np.abs((shown - space.world_to_display) @ grid.affine).max() > PLACE_TOLERANCE * reach:
+    if np.abs((shown - space.world_to_display) @ grid.affine).max() > POSITION_TOLERANCE * reach:
         raise InvalidFodError(
             f"The image {layer.name} is turned or sheared on the screen; take its rotation, shear "
             "and affine away (layer.affine, layer.rotate), and choose it again."

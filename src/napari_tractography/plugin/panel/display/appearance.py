@@ -311,12 +311,12 @@ class AppearanceSection(QWidget):  # type: ignore[misc]
             return
         for name in FOLLOWED:
             if before is not None:
-                before.events[name].disconnect(self._on_layer_look)
+                before.events[name].disconnect(self._on_layer_style)
             if layer is not None:
-                layer.events[name].connect(self._on_layer_look)
+                layer.events[name].connect(self._on_layer_style)
         self._followed = None if layer is None else weakref.ref(layer)
 
-    def _on_layer_look(self, _event: Any = None) -> None:
+    def _on_layer_style(self, _event: Any = None) -> None:
         layer = None if self._followed is None else self._followed()
         if layer is None or self._is_applying or self._is_showing:
             return

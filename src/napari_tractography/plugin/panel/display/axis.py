@@ -142,17 +142,17 @@ class AxisControl:
             self._take(position, direction, displayed)
 
     def _take(self, position: NDArray[np.float64], direction: Any, displayed: list[int]) -> None:
-        place: NDArray[np.float64] | None = position[-3:]
+        end_position: NDArray[np.float64] | None = position[-3:]
         if len(displayed) == 3:
             layer = self._session.fod_layer
             if layer is None or direction is None:
                 self._missed(NO_VOLUME)
                 return
-            place = first_bright_voxel(layer, position, direction, displayed)
-        if place is None:
+            end_position = first_bright_voxel(layer, position, direction, displayed)
+        if end_position is None:
             self._missed(NOTHING_BRIGHT)
             return
-        end = self._session.space.to_world(place[None])[0]
+        end = self._session.space.to_world(end_position[None])[0]
         if self._ends and np.allclose(end, self._ends[0], rtol=0, atol=1e-9):
             self._missed("Both ends of the axis are at the same place; click another for one.")
             return

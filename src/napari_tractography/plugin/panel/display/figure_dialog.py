@@ -109,7 +109,7 @@ class OptionsDialog(QDialog):  # type: ignore[misc]
 
 def option_form(controls: Sequence[Any], home: QWidget) -> QWidget:
     """Return a hidden form of controls, for a dialog to show."""
-    made = form(controls)
-    made.setParent(home)
-    made.hide()
-    return made
+    created = form(controls)
+    created.setParent(home)
+    created.hide()
+    return created

@@ -88,7 +88,7 @@ class SlicesBox(QWidget):  # type: ignore[misc]
         self._is_following = Flag()
         self._is_asked_for = False
         self._removed: SlicePlanes | None = None  # with their layer
-        self._look_later = delayed(self, 0, self._on_planes_removed)  # when all layers are gone
+        self._recheck_later = delayed(self, 0, self._on_planes_removed)  # when all layers are gone
         self.switch = parameter_control(SLICES_SPEC)
         self.box = self.switch.native
         self.box.setText(SLICES_SPEC.label)  # it says itself what it is
@@ -118,7 +118,7 @@ class SlicesBox(QWidget):  # type: ignore[misc]
         )
         self.box.toggled.connect(self._on_box)
         self.choice.changed.connect(self.follow)
-        self.colours_button.clicked.connect(self.show_direction_colours)
+        self.colours_button.clicked.connect(lambda: self.show_direction_colours())
         self._show_rows()
 
     def open(self) -> None:
@@ -130,7 +130,7 @@ class SlicesBox(QWidget):  # type: ignore[misc]
 
     def close_section(self) -> None:
         """Stop listening, and take the planes off the screen."""
-        self._look_later.stop()
+        self._recheck_later.stop()
         self._listening.close()
         self._close_planes()
 
@@ -185,7 +185,7 @@ class SlicesBox(QWidget):  # type: ignore[misc]
             self.follow()
             return
         self._removed, self.planes = planes, None
-        self._look_later.start()
+        self._recheck_later.start()
 
     def _on_planes_removed(self) -> None:
         """Show others, or none where a person removed their layer and not all that there was."""

@@ -183,7 +183,7 @@ class ViewSection(QWidget):  # type: ignore[misc]
     def _on_controls(self) -> None:
         if self.glyphs is not None:
             values = values_of(self.controls)
-            self.glyphs.set_look(values["glyph_scale"], values["glyph_floor"])
+            self.glyphs.set_shape(values["glyph_scale"], values["glyph_floor"])
         if self.peaks is not None:
             self._later.start()
 

@@ -44,8 +44,8 @@ class LengthHistogram(QWidget):  # type: ignore[misc]
             "<qt>Lengths: drag the handles to leave out shorter and longer streamlines of the "
             "selected bundle; Undo in Selection brings them back.</qt>"
         )
-        self.told = QLabel()
-        stack(self, self.bars, self.slider, self.told, spacing=2)
+        self.range_label = QLabel()
+        stack(self, self.bars, self.slider, self.range_label, spacing=2)
         self._wait = delayed(self, WAIT_MS, self._choose)
         self.slider.valueChanged.connect(self._on_slider)
         self.slider.sliderReleased.connect(self.flush)
@@ -82,7 +82,7 @@ class LengthHistogram(QWidget):  # type: ignore[misc]
         counts, _ = np.histogram(self._lengths, N_BINS, (low, high))
         self.bars.counts, self.bars.span = counts, (low, high)
         self.setEnabled(has_range)
-        self._tell()
+        self._show_counts()
 
     def flush(self) -> None:
         """Filter now, if a handle was moved."""
@@ -95,25 +95,25 @@ class LengthHistogram(QWidget):  # type: ignore[misc]
         self._wait.stop()
 
     def _on_slider(self, _value: object) -> None:
-        self._tell()
+        self._show_counts()
         if not self._is_showing:
             self._wait.start()
 
     def _choose(self) -> None:
         self.chosen.emit(*self.limits)
 
-    def _tell(self) -> None:
+    def _show_counts(self) -> None:
         low, high = self._shown_limits
         self.bars.limits = low, high
         self.bars.update()
         n = len(self._lengths)
         if not n:
-            self.told.setText("Lengths: no streamlines yet")
+            self.range_label.setText("Lengths: no streamlines yet")
             return
         inside = int(((self._lengths >= low) & (self._lengths <= high)).sum())
         first, last = (float(value) for value in self.slider.value())
         lengths = f"{first:.0f} to {last:.0f} {symbol(self._unit)}"
-        self.told.setText(f"{lengths}: {inside:,} of {plural(n, 'streamline')}")
+        self.range_label.setText(f"{lengths}: {inside:,} of {plural(n, 'streamline')}")
 
 
 class _Bars(QWidget):  # type: ignore[misc]

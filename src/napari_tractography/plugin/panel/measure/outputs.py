@@ -153,9 +153,9 @@ def label_of(name: str, *, with_unit: bool = True) -> str:
     return f"{stem}, {what.replace('sd', 'SD')}" if stem and what in ("mean", "sd") else name
 
 
-def drawing(plot: Callable[..., Any], *given: Any, **named: Any) -> Callable[[Any], Any]:
+def drawing(plot: Callable[..., Any], *args: Any, **kwargs: Any) -> Callable[[Any], Any]:
     """Return a function that draws on a figure."""
-    return lambda on: plot(*given, on=on, **named)
+    return lambda on: plot(*args, on=on, **kwargs)
 
 
 def hidden(*widgets: QWidget) -> Sequence[QWidget]:

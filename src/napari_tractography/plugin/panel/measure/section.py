@@ -106,7 +106,7 @@ class MeasureSection(QWidget):  # type: ignore[misc]
         add_entry(menu, "Save selected map...", self._ask_map, tip)
         self.add_map.setMenu(menu)
         self.progress = ProgressRow("How many streamlines have been measured.", "Stop measuring.")
-        self.told, self.visited = wrapped(), wrapped()
+        self.note, self.visited = wrapped(), wrapped()
         self.table, self.plot = SideBySide(), PlotView()
         self.copy = button("Copy", "Copy the numbers, to be pasted into a spreadsheet.")
         self.csv = button("CSV...", "Save the numbers as a CSV file.")
@@ -114,17 +114,17 @@ class MeasureSection(QWidget):  # type: ignore[misc]
         self.outputs = row(self.copy, self.csv, self.picture)
         actions = row(self.measure, self.add_map)
         stack(
-            self, self.histogram, self.form, actions, self.progress, self.visited, self.told,
+            self, self.histogram, self.form, actions, self.progress, self.visited, self.note,
             self.table, self.plot, self.outputs, spacing=5,
         )  # fmt: skip
-        hidden(self.told, self.table, self.plot, self.outputs, self.visited)
+        hidden(self.note, self.table, self.plot, self.outputs, self.visited)
         self._connect()
         self._show_rows()
 
     def _connect(self) -> None:
         self.histogram.chosen.connect(self.limit_lengths)
         self.kind.changed.connect(lambda _value: self._show_rows())
-        self.measure.clicked.connect(self.start)
+        self.measure.clicked.connect(lambda: self.start())
         self.copy.clicked.connect(self.copy_table)
         self.csv.clicked.connect(lambda: self._ask_csv())
         self.picture.clicked.connect(lambda: self._ask_picture())
@@ -171,9 +171,9 @@ class MeasureSection(QWidget):  # type: ignore[misc]
         """Show the lengths of the active bundle, and whether what is shown is out of date."""
         shown = [bundle.tractogram for bundle in self._bundles()]
         is_stale = self.shown is not None and not _same(shown, self._measured)
-        if self.shown is not None and (is_stale or self.told.text() == STALE):
-            self.told.setText(STALE if is_stale else "")
-            self.told.setVisible(is_stale)
+        if self.shown is not None and (is_stale or self.note.text() == STALE):
+            self.note.setText(STALE if is_stale else "")
+            self.note.setVisible(is_stale)
         if self.isVisible():
             lengths, least, most = self._lengths()
             self.histogram.show_lengths(lengths, least, most, self.session.space.unit)
@@ -254,8 +254,8 @@ class MeasureSection(QWidget):  # type: ignore[misc]
 
     def _show(self, shown: Shown, taken: list[Any]) -> None:
         self.shown, self._measured = shown, taken
-        self.told.setText(shown.why_no_plot)
-        self.told.setVisible(bool(shown.why_no_plot))
+        self.note.setText(shown.why_no_plot)
+        self.note.setVisible(bool(shown.why_no_plot))
         self.table.setVisible(shown.is_side_by_side)
         if shown.is_side_by_side:
             self.table.show_table(shown.table)

@@ -95,8 +95,8 @@ class ClusterRow(QWidget):  # type: ignore[misc]
         self.work.begin("Connecting", partial(_connect, where), self._take)
         self._show("")
 
-    def _take(self, made: Any) -> None:
-        self.cluster = made
+    def _take(self, created: Any) -> None:
+        self.cluster = created
         self._show("")
         self.changed.emit()
 
@@ -116,10 +116,10 @@ class ClusterRow(QWidget):  # type: ignore[misc]
 
 
 def _connect(where: str, advance: Advance) -> Any:
-    made = connect(where)
+    created = connect(where)
     try:
         advance(1.0)
     except GivenUpError:  # the panel has closed meanwhile
-        made.close()
+        created.close()
         raise
-    return made
+    return created

@@ -40,9 +40,9 @@ from ...layers.volume_layers import (
     opening_of,
 )
 from ...session.session import Session
-from ...space.layer_list import insert_beside, place_of_lowest
+from ...space.layer_list import index_of_lowest, insert_beside
 from ...streamlines.layer import Streamlines
-from ..widgets.alignment import Places
+from ..widgets.alignment import Alignment
 from ..widgets.busy_dialog import errors_shown, wait_for
 from ..widgets.controls import form, layer_choice, offer_layers
 from ..widgets.kind_dialog import ask_kind
@@ -96,7 +96,7 @@ class DataSection(QWidget):  # type: ignore[misc]
             "tells whether another basis fits better."
         )
         self.kind.setVisible(False)
-        self.places = Places(session)
+        self.alignment = Alignment(session)
         self.reading = QProgressBar()
         self.reading.setRange(0, PROGRESS_STEPS)
         self.reading.setFormat("Reading: %p %")
@@ -108,10 +108,10 @@ class DataSection(QWidget):  # type: ignore[misc]
         self.reading_row = row(self.reading, self.cancel_reading, stretch_first=True)
         self.reading_row.setVisible(False)
         self.image = ImageSection(session)
-        self.image.odfs.made.connect(self._take_odfs)
+        self.image.odfs.created.connect(self._take_odfs)
         self.image.scaled.connect(self._show_reading)
-        self.image.scaled.connect(self.places.show_moved)
-        stack(self, choices, self.kind, self.places, self.reading_row, self.image)
+        self.image.scaled.connect(self.alignment.show_moved)
+        stack(self, choices, self.kind, self.alignment, self.reading_row, self.image)
         self.fod_choice.changed.connect(self._on_fod)
         self.mask_choice.changed.connect(self._on_mask)
         self.open_fod.clicked.connect(self._open_fod)
@@ -121,13 +121,13 @@ class DataSection(QWidget):  # type: ignore[misc]
         """Listen to the viewer."""
         self.session.viewer.dims.events.ndisplay.connect(self._on_ndisplay)
         self._follow_opening(self.session.opening)
-        self.places.follow(self.session.fod_layer)
+        self.alignment.follow(self.session.fod_layer)
 
     def close_section(self) -> None:
         """Stop listening to the viewer."""
         self.session.viewer.dims.events.ndisplay.disconnect(self._on_ndisplay)
         self._follow_opening(None)
-        self.places.follow(None)
+        self.alignment.follow(None)
         self.image.close_section()
 
     def refresh_layers(self) -> None:
@@ -143,7 +143,7 @@ class DataSection(QWidget):  # type: ignore[misc]
         elif not known and fods and self.session.takes_any_fod:
             self.fod_choice.value = fods[-1]
         self._on_fod(self.fod_choice.value)
-        self.places.show_tilted()
+        self.alignment.show_tilted()
 
     @errors_shown()
     def add_fod(self, path: str | Path, kind: str = AUTO) -> None:
@@ -179,7 +179,7 @@ class DataSection(QWidget):  # type: ignore[misc]
         layer = Layer.create(*layer_data)
         layer.metadata[PATH_KEY] = str(path)
         layers = self.session.viewer.layers
-        layers.insert(place_of_lowest(layers, _is_above), layer)  # it would hide the others
+        layers.insert(index_of_lowest(layers, _is_above), layer)  # it would hide the others
         return layer
 
     def _open_fod(self) -> None:
@@ -212,7 +212,7 @@ class DataSection(QWidget):  # type: ignore[misc]
         """Show what the session tracks in, which another bundle may have brought."""
         self.image.follow()
         self._follow_opening(self.session.opening)
-        self.places.follow(self.session.fod_layer)
+        self.alignment.follow(self.session.fod_layer)
 
     @errors_shown()
     def _take_vectors(self, layer: Vectors) -> None:
@@ -220,13 +220,13 @@ class DataSection(QWidget):  # type: ignore[misc]
         self.fod_choice.value = self.session.fod_layer  # until there is its map
         fod = fod_of_vectors(layer, self.session.space)
         data, attributes, kind = fod_layer_data(fod)
-        made = Layer.create(data, {**attributes, "name": f"{layer.name} as peaks"}, kind)
-        insert_beside(self.session.viewer, made, 0)
-        self.fod_choice.value = made
+        created = Layer.create(data, {**attributes, "name": f"{layer.name} as peaks"}, kind)
+        insert_beside(self.session.viewer, created, 0)
+        self.fod_choice.value = created
 
-    def _take_odfs(self, made: Layer) -> None:
-        insert_beside(self.session.viewer, made, 0)
-        self.fod_choice.value = made
+    def _take_odfs(self, created: Layer) -> None:
+        insert_beside(self.session.viewer, created, 0)
+        self.fod_choice.value = created
 
     def _take_image(self, layer: Layer) -> bool:
         """Seek fibres in an image; return whether that can be, and say why not."""

@@ -28,7 +28,7 @@ from ..widgets.controls import form, parameter_control, tooltip
 from ..widgets.layout import stack, wrapped
 from .cluster_row import ClusterRow
 
-LOOK_AFTER_MS = 1000  # after the window has opened
+FIND_AFTER_MS = 1000  # after the window has opened
 WARM_AFTER_MS = 0  # after it has opened, or another FOD or algorithm was chosen
 AUTO, CPU, CLUSTER = "auto", "cpu", "cluster"
 USUAL_LMAX = 8  # of an FOD that is yet to be chosen
@@ -89,7 +89,7 @@ class DeviceSection(QWidget):  # type: ignore[misc]
         self.session = session
         self.found = Found()
         self._wanted = AUTO  # may name a GPU that has not been found yet
-        self._looking, self._warming = Background(), Background()
+        self._finding, self._warming = Background(), Background()
         self._warmed: tuple[str, str, int, str] | None = None  # what kernels depend on
         self.backend = widgets.ComboBox(
             name=BACKEND_SPEC.name,
@@ -116,7 +116,7 @@ class DeviceSection(QWidget):  # type: ignore[misc]
         self.threads.changed.connect(self._on_threads)
         self.cluster.changed.connect(self._on_cluster)
         runs.finished.connect(self._on_run_finished)
-        self._later = delayed(self, LOOK_AFTER_MS, self.look)
+        self._later = delayed(self, FIND_AFTER_MS, self.find_devices)
         self._soon = delayed(self, WARM_AFTER_MS, self.warm_up)
         self._show()
 
@@ -133,19 +133,19 @@ class DeviceSection(QWidget):  # type: ignore[misc]
         self.session.changed.disconnect(self._warm_up_soon)
         self._soon.stop()
         self._later.stop()
-        self._looking.cancel()
+        self._finding.cancel()
         self._warming.cancel()
         self.cluster.close_row()
 
     @property
-    def is_looking(self) -> bool:
+    def is_finding(self) -> bool:
         """Whether an answer about devices is still to come."""
-        return self._looking.is_busy
+        return self._finding.is_busy
 
-    def look(self) -> None:
+    def find_devices(self) -> None:
         """Look for devices and their memory, in a thread."""
-        if not self.is_looking:
-            self._looking.begin("Looking for devices", lambda _advance: find(), self._take)
+        if not self.is_finding:
+            self._finding.begin("Looking for devices", lambda _advance: find(), self._take)
 
     def warm_up(self) -> None:
         """Load or compile the kernels for what is chosen, in a thread, unless that was begun."""
@@ -220,18 +220,18 @@ class DeviceSection(QWidget):  # type: ignore[misc]
             return
         self.show_report(run.report)
         if not self.found.problem and len(self.found.devices) > 1:
-            self.look()  # at the memory in use now
+            self.find_devices()  # at the memory in use now
 
     def show_report(self, report: Report) -> None:
         """Show what a run was tracked on, why, and how long its parts took."""
-        _tell(self.took, f"{report.backend}: {report.reason}." if report.backend else "")
+        _show_text(self.took, f"{report.backend}: {report.reason}." if report.backend else "")
         parts = ", ".join(f"{what} {seconds:.2f} s" for what, seconds in report.seconds.items())
         kept = f" {report.held_bytes / 1e9:.2f} GB stay on it." if report.held_bytes else ""
-        _tell(self.spent, f"Last run: {parts}.{kept}" if parts else "")
+        _show_text(self.spent, f"Last run: {parts}.{kept}" if parts else "")
 
     def _show(self) -> None:
         here = f"choose {CPU} in {BACKEND_SPEC.label}"  # what is "backend" in Python
-        _tell(self.problem, self.found.problem.replace(REMEDY, here))
+        _show_text(self.problem, self.found.problem.replace(REMEDY, here))
         gpus = [one for one in self.found.devices if one.name != CPU]
         chosen = [one for one in gpus if one.name == self.backend.value]
         if self.backend.value == AUTO and gpus:
@@ -253,6 +253,6 @@ def _text(tip: str) -> QLabel:
     return label
 
 
-def _tell(label: QLabel, text: str) -> None:
+def _show_text(label: QLabel, text: str) -> None:
     label.setText(html.escape(text, quote=False))
     label.setVisible(bool(text))

@@ -27,9 +27,9 @@ from ....streamlines.strokes import crossed
 from ....streamlines.tractogram import Tractogram
 from ...background import Background
 from ...flag import Flag
+from ...session.derived_bundles import split_off
 from ...session.filtering import Filtering
 from ...session.listing import BundleList
-from ...session.making import split_off
 from ...streamlines.layer import Streamlines
 from ...timers import delayed
 from ..widgets.busy_dialog import errors_shown, wait_for
@@ -111,8 +111,8 @@ class Dissection(QWidget):  # type: ignore[misc]
             STROKE: _tool(STROKE, "Draw across streamlines in the view: they are selected."),
             SPHERE: _tool(SPHERE, "Drag from a place in the view: what runs so near is selected."),
         }
-        for name, made in self.tools.items():
-            made.toggled.connect(lambda on, name=name: self._on_tool(name, on))
+        for name, created in self.tools.items():
+            created.toggled.connect(lambda on, name=name: self._on_tool(name, on))
         self.cut = button("Cut", "Cut off what lies beyond the slice in view.")
         menu = QMenu(self.cut)
         for axis, side, text in CUTS:
@@ -124,13 +124,13 @@ class Dissection(QWidget):  # type: ignore[misc]
             "Split off",
             "Make a bundle of the selected streamlines; this one is left without them.",
         )
-        self.split.clicked.connect(self.split_selected)
+        self.split.clicked.connect(lambda: self.split_selected())
         self.weights = button(
             "Weights...",
             "Read one weight a streamline: a text file, as tcksift2 writes it, or a "
             f"{listed(column_endings())} file.",
         )
-        self.weights.clicked.connect(self._ask_weights)
+        self.weights.clicked.connect(lambda: self._ask_weights())
         specs = LIKE_SPEC, OUTLIER_SPEC, WEIGHT_SPEC
         self.like_mm, self.outlier_mm, self.min_weight = map(parameter_control, specs)
         self.form = form([self.like_mm, self.outlier_mm, self.min_weight])
@@ -168,8 +168,8 @@ class Dissection(QWidget):  # type: ignore[misc]
 
     def close_section(self) -> None:
         """Put the tools away, and stop listening."""
-        for made in self.tools.values():
-            made.setChecked(False)
+        for created in self.tools.values():
+            created.setChecked(False)
         self._wait.stop()
         self.work.cancel()
         callbacks = self.session.viewer.mouse_drag_callbacks
@@ -190,12 +190,12 @@ class Dissection(QWidget):  # type: ignore[misc]
     @property
     def tool(self) -> str:
         """The tool that is chosen, or ""."""
-        return next((name for name, made in self.tools.items() if made.isChecked()), "")
+        return next((name for name, created in self.tools.items() if created.isChecked()), "")
 
     def _on_tool(self, name: str, on: bool) -> None:
-        for other, made in self.tools.items():
+        for other, created in self.tools.items():
             if on and other != name:
-                made.setChecked(False)
+                created.setChecked(False)
 
     # -- without the mouse ---------------------------------------------------------------------
 
@@ -321,12 +321,12 @@ class Dissection(QWidget):  # type: ignore[misc]
         if not tool or layer is None or event.button != 1 or event.modifiers or event.handled:
             return
         sight = event.view_direction
-        places, pixels = [np.asarray(event.position, dtype=float)[-3:]], [np.array(event.pos)]
+        positions, pixels = [np.asarray(event.position, dtype=float)[-3:]], [np.array(event.pos)]
         self._show_overlay()
         while True:
             event.handled = True  # the camera and other tools stay out
             yield
-            places.append(np.asarray(event.position, dtype=float)[-3:])
+            positions.append(np.asarray(event.position, dtype=float)[-3:])
             pixels.append(np.array(event.pos))
             if self._overlay is not None:
                 self._overlay.show_stroke(pixels, is_circle=tool == SPHERE)
@@ -334,9 +334,9 @@ class Dissection(QWidget):  # type: ignore[misc]
                 break
         self._hide_overlay()
         if tool == STROKE:
-            layer.selected = self._crossed(layer, np.stack(places), sight)
+            layer.selected = self._crossed(layer, np.stack(positions), sight)
         else:
-            layer.selected = self._touched(layer, places, sight)
+            layer.selected = self._touched(layer, positions, sight)
 
     def _crossed(self, layer: Streamlines, stroke: Any, sight: Any) -> Any:
         dims, offsets = self.session.viewer.dims, layer.tractogram.offsets
@@ -350,13 +350,13 @@ class Dissection(QWidget):  # type: ignore[misc]
         slab = axis, at - half, at + half
         return crossed(shown, offsets, stroke, ahead, slab=slab)
 
-    def _touched(self, layer: Streamlines, places: Any, sight: Any) -> Any:
+    def _touched(self, layer: Streamlines, positions: Any, sight: Any) -> Any:
         """Take the sphere around where the mouse was pressed, on the streamline that is there."""
-        centre = places[0]
-        radius = max(float(np.linalg.norm(p - centre)) for p in places)
+        centre = positions[0]
+        radius = max(float(np.linalg.norm(p - centre)) for p in positions)
         radius = radius or layer.space.per_mm * layer.space.in_proportion(CLICK_MM)
         if self.session.viewer.dims.ndisplay == 3:
-            number = layer.get_value(places[0], view_direction=sight, world=True)
+            number = layer.get_value(positions[0], view_direction=sight, world=True)
             if number is not None:
                 shown = np.asarray(layer.space.to_display(layer.tractogram[number].points))
                 ahead = np.asarray(sight, dtype=float)[-3:] / np.linalg.norm(sight)
@@ -411,6 +411,6 @@ class Overlay(QWidget):  # type: ignore[misc]
 
 
 def _tool(text: str, tooltip: str) -> QPushButton:
-    made = button(text, tooltip)
-    made.setCheckable(True)
-    return made
+    created = button(text, tooltip)
+    created.setCheckable(True)
+    return created

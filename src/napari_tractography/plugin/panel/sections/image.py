@@ -62,7 +62,7 @@ SIZE_LIMITS = 1e-6, 1e6
 class OdfRow(QWidget):  # type: ignore[misc]
     """The size of a block, a button, and how far the work is."""
 
-    made = Signal(object)  # Layer that shows the ODFs
+    created = Signal(object)  # Layer that shows the ODFs
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -100,13 +100,13 @@ class OdfRow(QWidget):  # type: ignore[misc]
         self.make.setEnabled(True)
         self.progress.finish()
 
-    def _take(self, layer: Layer, fod: Fod, n_voxels: int, made: Fod) -> None:
-        data, attributes, kind = fod_layer_data(made)
+    def _take(self, layer: Layer, fod: Fod, n_voxels: int, created: Fod) -> None:
+        data, attributes, kind = fod_layer_data(created)
         name = f"{layer.name}, ODFs of {n_voxels}³ voxels"
         shown = Layer.create(data, {**attributes, "name": name}, kind)
         note_odfs(shown, layer, fod, n_voxels)
         shown.metadata[OF_IMAGE_KEY] = layer
-        self.made.emit(shown)
+        self.created.emit(shown)
 
 
 class ImageSection(QWidget):  # type: ignore[misc]

@@ -47,7 +47,7 @@ from ..widgets.undo import UndoButtons, make_one_step_each
 MAX_ROWS = 4  # that are seen at once
 TITLES = ("Region", "Role", "Size or label")
 EMPTY = " (empty)"
-ASLEEP = " (asleep)"
+INACTIVE = " (inactive)"
 SWATCH = 10  # pixels
 SPHERE_LIMITS_MM = 0.1, 500.0
 LARGEST_LABEL = 2**31 - 1
@@ -76,7 +76,7 @@ class RegionSection(QWidget):  # type: ignore[misc]
         Tracks between the two regions that the session has chosen.
     """
 
-    asleep_added = Signal()
+    inactive_added = Signal()
 
     def __init__(
         self,
@@ -102,7 +102,7 @@ class RegionSection(QWidget):  # type: ignore[misc]
             "Sphere",
             keys_here(
                 "Put a sphere of a role into the middle of the view; Ctrl-Shift-click puts one of "
-                "the same role under the mouse. It is asleep until it is moved or resized, its "
+                "the same role under the mouse. It is inactive until it is moved or resized, its "
                 "role is chosen, or Run is pressed."
             ),
         )
@@ -127,9 +127,9 @@ class RegionSection(QWidget):  # type: ignore[misc]
         )
         self.form = form([self.rule])
         self.undo = UndoButtons(session.document)
-        made = row(self.paint, self.add_sphere, self.add_layer)
+        created = row(self.paint, self.add_sphere, self.add_layer)
         foot = row(self.save_button, self.remove, self.undo)
-        stack(self, self.table, self.form, made, self.between, foot, spacing=5)
+        stack(self, self.table, self.form, created, self.between, foot, spacing=5)
         self.paint.clicked.connect(self._on_paint)
         self.between.clicked.connect(self._on_between)
         self.save_button.clicked.connect(self._save)
@@ -175,13 +175,13 @@ class RegionSection(QWidget):  # type: ignore[misc]
         if self._shown != entries:
             added = [entry for entry in entries if entry not in self._shown]
             self._build(list(entries))
-            if any(entry.is_asleep for entry in added):
-                self.asleep_added.emit()
+            if any(entry.is_inactive for entry in added):
+                self.inactive_added.emit()
         for number, entry in enumerate(entries):
             self._show(number, entry)
         self.table.setVisible(bool(entries))
-        for made in (self.save_button, self.remove):
-            made.setVisible(bool(entries))
+        for created in (self.save_button, self.remove):
+            created.setVisible(bool(entries))
         self.between.setVisible(len(entries) > 1)
         self._on_selection()
         self.show_brush()
@@ -245,8 +245,8 @@ class RegionSection(QWidget):  # type: ignore[misc]
         regions = self.session.regions.of(chosen[0]) if len(chosen) == 1 else []
         if not regions:
             return
-        dims, place = self.session.viewer.dims, middle_of(regions[0], self.session.space)
-        dims.set_point(range(dims.ndim - 3, dims.ndim), place)
+        dims, position = self.session.viewer.dims, middle_of(regions[0], self.session.space)
+        dims.set_point(range(dims.ndim - 3, dims.ndim), position)
 
     # -- the table -----------------------------------------------------------------------------
 
@@ -278,11 +278,11 @@ class RegionSection(QWidget):  # type: ignore[misc]
     def _show(self, number: int, entry: Entry) -> None:
         name = self.table.item(number, 0)
         regions = self.session.regions.of(entry)
-        text = entry.layer.name + (ASLEEP if entry.is_asleep else "" if regions else EMPTY)
+        text = entry.layer.name + (INACTIVE if entry.is_inactive else "" if regions else EMPTY)
         name.setText(text)
         name.setIcon(_swatch(entry.colour))
         said = [text]
-        if entry.is_asleep:
+        if entry.is_inactive:
             said.append("not in use until it is moved or resized, its role is chosen, or Run")
         elif not regions:
             said.append("not in use until it is painted")
@@ -338,9 +338,9 @@ class RegionSection(QWidget):  # type: ignore[misc]
     def _add_sphere(self, role: str) -> None:
         regions = self.session.regions
         regions.next_role = role
-        place = view_centre(self.session.viewer)
+        position = view_centre(self.session.viewer)
         radius_mm = self.session.space.in_proportion(SPHERE_RADIUS_MM)
-        regions.add_sphere(place, radius_mm, role, is_asleep=True)
+        regions.add_sphere(position, radius_mm, role, is_inactive=True)
 
     def _fill_menu(self) -> None:
         self.menu.clear()
@@ -352,7 +352,7 @@ class RegionSection(QWidget):  # type: ignore[misc]
             self.menu.addAction("No labels layer is open").setEnabled(False)
 
     def _take(self, layer: Layer) -> None:
-        self.session.regions.add_labels(layer, is_asleep=True)
+        self.session.regions.add_labels(layer, is_inactive=True)
 
     def _try(self, action: Callable[..., None], *arguments: Any) -> None:
         try:

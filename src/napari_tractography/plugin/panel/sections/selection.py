@@ -43,23 +43,23 @@ class SelectionSection(QWidget):  # type: ignore[misc]
         self._listening = Listening(
             (layers.selection.events.active, self._on_layers),
             (layers.events.removed, self._on_layers),
-            (session.layer_made, self._on_layers),
+            (session.layer_created, self._on_layers),
             (session.document.history_changed, self.refresh),
             (session.viewer.events.status, self._on_status),
         )
         self.layer: Streamlines | None = None
-        self._told: dict[str, str] = {}  # the status that we set, as opposed to napari's
-        self._hover = delayed(self, HOVER_MS, self._tell)
+        self._own_status: dict[str, str] = {}  # the status that we set, as opposed to napari's
+        self._hover = delayed(self, HOVER_MS, self._show_status)
         self._on_press = self._alt_click  # one bound method, so that it can be removed
         self.label = wrapped()
         self.buttons = {}
         for command in COMMANDS:
             keys = " or ".join(Shortcut(key).platform for key in command.keys)
-            made = button(
+            created = button(
                 command.name, f"{command.help} {keys} while the Streamlines layer is selected."
             )
-            made.clicked.connect(lambda _checked=False, act=command.act: self._act(act))
-            self.buttons[command.name] = made
+            created.clicked.connect(lambda _checked=False, act=command.act: self._act(act))
+            self.buttons[command.name] = created
         buttons = list(self.buttons.values())
         firsts = range(0, len(buttons), BUTTONS_A_ROW)
         stack(self, self.label, *(row(*buttons[k : k + BUTTONS_A_ROW]) for k in firsts))
@@ -128,10 +128,10 @@ class SelectionSection(QWidget):  # type: ignore[misc]
             yield from select_on_click(layer, event)
 
     def _on_status(self, _event: Any = None) -> None:
-        if self.layer is not None and self.viewer.status != self._told:
+        if self.layer is not None and self.viewer.status != self._own_status:
             self._hover.start()
 
-    def _tell(self) -> None:
+    def _show_status(self) -> None:
         """Say in the status bar which streamline is under the cursor, after the other layer."""
         viewer, layer = self.viewer, self.layer
         status = viewer.status
@@ -150,5 +150,5 @@ class SelectionSection(QWidget):  # type: ignore[misc]
         if number is not None:
             said = status["coordinates"].removesuffix(": ")
             text = "; ".join(filter(None, (said, layer.describe(number))))
-            self._told = {**status, "coordinates": text}
-            viewer.status = self._told
+            self._own_status = {**status, "coordinates": text}
+            viewer.status = self._own_status

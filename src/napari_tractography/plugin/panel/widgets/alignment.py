@@ -17,7 +17,7 @@ from ....errors import TractographyError
 from ....files.paths import GivenUpError
 from ....geometry.units import per_mm, symbol
 from ...layers.volume_layers import (
-    PLACE_TOLERANCE,
+    POSITION_TOLERANCE,
     fod_grid_of,
     knows_affine,
     moved_by,
@@ -30,10 +30,10 @@ from ...space.resampling import Resampling
 from .busy_dialog import wait_for
 from .layout import button, row, stack, wrapped
 
-PLACE_EVENTS = ("scale", "translate", "rotate", "shear", "affine")  # of layers
+TRANSFORM_EVENTS = ("scale", "translate", "rotate", "shear", "affine")  # of layers
 
 
-class Places(QWidget):  # type: ignore[misc]
+class Alignment(QWidget):  # type: ignore[misc]
     """Says which volumes are not shown where they should be, and puts them there.
 
     Attributes
@@ -66,7 +66,7 @@ class Places(QWidget):  # type: ignore[misc]
 
     def follow(self, fod_layer: Layer | None) -> None:
         """Tell of an FOD and what lies beside it; of none without one."""
-        for name in PLACE_EVENTS:  # as by napari's transform tool
+        for name in TRANSFORM_EVENTS:  # as by napari's transform tool
             if self._fod_layer is not None:
                 self._fod_layer.events[name].disconnect(self.show_moved)
             if fod_layer is not None:
@@ -80,7 +80,7 @@ class Places(QWidget):  # type: ignore[misc]
         layer, grid, is_moved = self._fod_layer, fod_grid_of(self._fod_layer), False
         if layer is not None and grid is not None:
             gap, voxel = moved_by(layer, grid), float(grid.voxel_sizes_mm.min())
-            is_moved = gap > PLACE_TOLERANCE * voxel * per_mm(grid.unit)
+            is_moved = gap > POSITION_TOLERANCE * voxel * per_mm(grid.unit)
             self.moved.setText(
                 f"{layer.name} was moved on the screen, by up to {gap:.3g} {symbol(grid.unit)}; "
                 "its fibres, seeds and streamlines were not."
@@ -133,10 +133,10 @@ class Places(QWidget):  # type: ignore[misc]
             except GivenUpError:
                 break
             if layer in layers:  # nobody removed it meanwhile
-                made = resampling.copy_of(layer, values)
-                insert_beside(self._session.viewer, made, layers.index(layer) + 1)
+                created = resampling.copy_of(layer, values)
+                insert_beside(self._session.viewer, created, layers.index(layer) + 1)
                 if layers.selection.active is layer:
-                    layers.selection.active = made
+                    layers.selection.active = created
                 layer.visible = False
         self.show_tilted()
 
@@ -152,6 +152,6 @@ def can_be_resampled(layer: Layer) -> bool:
 
 
 def _label() -> QLabel:
-    made = wrapped()
-    made.setTextFormat(Qt.TextFormat.PlainText)
-    return made
+    created = wrapped()
+    created.setTextFormat(Qt.TextFormat.PlainText)
+    return created

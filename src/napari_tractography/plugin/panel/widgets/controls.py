@@ -288,18 +288,18 @@ def layer_choice(
         lost = [(CLOSED.format(closed.name), closed)] if isinstance(closed, LayerRef) else []
         return [*layers(), *lost]
 
-    made = widgets.ComboBox(
+    created = widgets.ComboBox(
         name=name,
         label=label,
         nullable=True,
         choices=choices,
         tooltip=f"<qt>{html.escape(tooltip)}</qt>",
     )
-    made.null_string = nothing
-    made.reset_choices()
+    created.null_string = nothing
+    created.reset_choices()
     # Long names of layers are not to widen the panel.
-    made.native.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)
-    return made
+    created.native.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)
+    return created
 
 
 def offer_layers(choice: Any, chosen: Layer | LayerRef | None, *, quietly: bool = False) -> None:

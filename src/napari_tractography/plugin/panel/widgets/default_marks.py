@@ -78,7 +78,7 @@ class DefaultMarks:
 
 
 def _arrow() -> QToolButton:
-    made = QToolButton()
-    made.setFixedWidth(ARROW_WIDTH)
-    made.setStyleSheet(ARROW_STYLE)
-    return made
+    created = QToolButton()
+    created.setFixedWidth(ARROW_WIDTH)
+    created.setStyleSheet(ARROW_STYLE)
+    return created

@@ -70,19 +70,19 @@ def keys_here(text: str) -> str:
 
 def button(text: str, tooltip: str) -> QPushButton:
     """Return a button."""
-    made = QPushButton(text)
-    made.setToolTip(tooltip)
-    return made
+    created = QPushButton(text)
+    created.setToolTip(tooltip)
+    return created
 
 
 def row(*parts: QWidget, stretch_first: bool = False) -> QWidget:
     """Return widgets side by side; the first takes what room is left, or all the same."""
-    made = QWidget()
-    layout = QHBoxLayout(made)
+    created = QWidget()
+    layout = QHBoxLayout(created)
     layout.setContentsMargins(0, 0, 0, 0)
     for number, part in enumerate(parts):
         layout.addWidget(part, int(stretch_first and number == 0))
-    return made
+    return created
 
 
 def stack(whole: QWidget, *parts: QWidget, spacing: int | None = None) -> None:
@@ -97,10 +97,10 @@ def stack(whole: QWidget, *parts: QWidget, spacing: int | None = None) -> None:
 
 def wrapped(text: str = "", tooltip: str = "") -> QLabel:
     """Return a text that takes as many lines as it needs."""
-    made = QLabel(text)
-    made.setWordWrap(True)
-    made.setToolTip(tooltip)
-    return made
+    created = QLabel(text)
+    created.setWordWrap(True)
+    created.setToolTip(tooltip)
+    return created
 
 
 def add_entry(menu: QMenu, text: str, act: Callable[[], object], tooltip: str = "") -> QAction:

@@ -50,11 +50,11 @@ class UndoButtons(QWidget):  # type: ignore[misc]
         layout.setContentsMargins(0, 0, 0, 0)
         layout.setSpacing(2)
         actions = ((self.undo, "Undo", history.undo), (self.redo, "Redo", history.redo))
-        for made, name, act in actions:
-            made.setFixedWidth(BUTTON_WIDTH)
-            made.setAccessibleName(name)
-            made.clicked.connect(lambda _checked=False, a=act: a())
-            layout.addWidget(made)
+        for created, name, act in actions:
+            created.setFixedWidth(BUTTON_WIDTH)
+            created.setAccessibleName(name)
+            created.clicked.connect(lambda _checked=False, a=act: a())
+            layout.addWidget(created)
         history.history_changed.connect(self.refresh)
         self.refresh()
 
@@ -63,11 +63,11 @@ class UndoButtons(QWidget):  # type: ignore[misc]
         history = self._history
         self.undo.setEnabled(history.can_undo)
         self.redo.setEnabled(history.can_redo)
-        for made, text, done in (
+        for created, text, done in (
             (self.undo, UNDO_HELP, history.last),
             (self.redo, REDO_HELP, history.next),
         ):
-            made.setToolTip(keys_here(text.format(f": {done}" if done else "")))
+            created.setToolTip(keys_here(text.format(f": {done}" if done else "")))
 
 
 class UndoKeys:

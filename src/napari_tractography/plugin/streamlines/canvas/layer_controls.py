@@ -162,30 +162,30 @@ class _Clip(_Row):
         super().__init__(parent, layers, "clip", "clip", "clip in 3-D")
         self.choice = QComboBox()
         self.choice.addItems(CLIPS)
-        self.place = QDoubleSpinBox()
-        self.place.setRange(-10_000.0, 10_000.0)
-        self.place.setDecimals(1)
-        self.place.setSuffix(" mm")
-        self.place.setButtonSymbols(QDoubleSpinBox.ButtonSymbols.NoButtons)  # no room for them
+        self.position = QDoubleSpinBox()
+        self.position.setRange(-10_000.0, 10_000.0)
+        self.position.setDecimals(1)
+        self.position.setSuffix(" mm")
+        self.position.setButtonSymbols(QDoubleSpinBox.ButtonSymbols.NoButtons)  # no room for them
         layout = QHBoxLayout(self.widget)
         layout.setContentsMargins(0, 0, 0, 0)
         layout.addWidget(self.choice, 1)
-        layout.addWidget(self.place)
+        layout.addWidget(self.position)
         self.choice.currentTextChanged.connect(self._set)
-        self.place.valueChanged.connect(self._set_place)
+        self.position.valueChanged.connect(self._set_position)
         self._follow(self._show)
 
-    def _set_place(self, value: float) -> None:
+    def _set_position(self, value: float) -> None:
         for layer in self._layers:
             layer.clip_at_mm = value
 
     def _show(self) -> None:
-        for widget in (self.choice, self.place):
+        for widget in (self.choice, self.position):
             widget.blockSignals(True)
         self.choice.setCurrentText(self._layer.clip)
-        self.place.setValue(self._layer.clip_at_mm)
-        self.place.setEnabled(self._layer.clip != NO_CLIP)
-        for widget in (self.choice, self.place):
+        self.position.setValue(self._layer.clip_at_mm)
+        self.position.setEnabled(self._layer.clip != NO_CLIP)
+        for widget in (self.choice, self.position):
             widget.blockSignals(False)
 
 

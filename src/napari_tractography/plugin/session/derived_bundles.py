@@ -39,17 +39,17 @@ def split_off(bundles: BundleList) -> OpenBundle:
             "Nothing is selected; select the streamlines that shall be a bundle of their own."
         )
     selected = np.array(layer.selected)
-    made = bundles.copy_of_active(f"{bundle.name} {PART}")
-    copy = made.layer
+    created = bundles.copy_of_active(f"{bundle.name} {PART}")
+    copy = created.layer
     assert copy is not None
     copy.editor.show_some(selected)
     unit = bundles.session.space.unit
-    made.take_edits(copy.editor.summary(unit))
-    text = f"Split off {made.name}"
+    created.take_edits(copy.editor.summary(unit))
+    text = f"Split off {created.name}"
     with bundles.history.one_step(text):
         layer.editor.delete_selected()
-        bundles.insert(made, text)
-    return made
+        bundles.insert(created, text)
+    return created
 
 
 def other_side(bundles: BundleList, bundle: OpenBundle, source: TractogramFile) -> OpenBundle:
@@ -69,14 +69,14 @@ def other_side(bundles: BundleList, bundle: OpenBundle, source: TractogramFile) 
     x_mm = 0.0 if grid is None else midsagittal_x_mm(grid)
     mirrored = Bundle(state.name, source).mirrored(x_mm)
     mirrored.name = bundles.free_name(mirrored.name)
-    made = state_of(mirrored, len(bundles.bundles), bundles.history.new_id)
-    copy = Streamlines(layer.editor.whole, space=layer.space, name=made.name)
+    created = state_of(mirrored, len(bundles.bundles), bundles.history.new_id)
+    copy = Streamlines(layer.editor.whole, space=layer.space, name=created.name)
     copy.reference = layer.reference
     edits, _ = split_filters(mirrored.source)
     if edits:
         copy.editor.edits = edits
-    made = dataclasses.replace(
-        made,
+    created = dataclasses.replace(
+        created,
         path=state.path,
         fod=state.fod,
         colour=bundles.free_colour(),
@@ -87,7 +87,7 @@ def other_side(bundles: BundleList, bundle: OpenBundle, source: TractogramFile) 
         edits=copy.editor.state,
         tractogram=copy.tractogram,
     )
-    return bundles.session.prepare(made, copy)
+    return bundles.session.prepare(created, copy)
 
 
 def take_tracks(bundles: BundleList, layer: Tracks) -> OpenBundle:
@@ -98,15 +98,15 @@ def take_tracks(bundles: BundleList, layer: Tracks) -> OpenBundle:
     InvalidTractogramError
         When its tracks do not lie in three dimensions, beside time.
     """
-    made = tractogram_of_tracks(layer, bundles.session.space)
+    created = tractogram_of_tracks(layer, bundles.session.space)
     name = bundles.free_name(f"{layer.name} bundle")
     state = BundleState(
         name,
         bundles.free_colour(),
         path=OPENED,
         fod=bundles.session.state.fod,
-        result=Result(made),
-        tractogram=made,
+        result=Result(created),
+        tractogram=created,
     )
     bundle = bundles.insert(bundles.session.prepare(state), f"Take up {layer.name}")
     layer.visible = False
