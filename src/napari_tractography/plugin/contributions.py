@@ -109,7 +109,7 @@ def write_streamlines(path: str, data: Any, attributes: dict[str, Any]) -> list[
     Raises
     ------
     FileError
-        When the ending is unknown, or a file is there already that nobody named.
+        When the ending is unknown, or a file is there already that was not named.
     """
     metadata = attributes.get("metadata", {})
     tractogram, grid = metadata.get("tractogram"), metadata.get("grid")
@@ -253,7 +253,7 @@ def _tissue_layer(path: str) -> LayerData:
 
 
 def _is_left_to_us(path: str) -> bool:
-    """Tell whether no plugin but this one and napari's own, which knows no NIfTI, reads a file."""
+    """Return whether only this plugin, and napari itself, which knows no NIfTI, read a file."""
     readers = PluginManager.instance().iter_compatible_readers([path])
     return {reader.plugin_name for reader in readers} <= {PLUGIN, "napari"}
 
@@ -272,7 +272,7 @@ def _volume_layer(path: str) -> LayerData:
 
 
 def _are_labels(values: NDArray[Any]) -> bool:
-    """Tell a mask or a parcellation from a T1 in integers: most neighbours within it are alike."""
+    """Distinguish labels from a T1 in integers: most neighbours within them are alike."""
     if values.dtype.kind == "b":
         return True
     if values.dtype.kind not in "iu":

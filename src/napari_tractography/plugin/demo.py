@@ -74,7 +74,7 @@ def run_demo(fod_path: str | None, output: Path | None) -> int:
     viewer = napari.Viewer(title="Tractography", show=True)
     viewer.window.resize(*WINDOW)
     viewer.add_layer(Layer.create(*volume))
-    panel = TractographyPanel(viewer, remember=False)  # what it sets is nobody's choice
+    panel = TractographyPanel(viewer, remember=False)  # what it sets was not chosen by a person
     viewer.window.add_dock_widget(panel, name="Tractography", area="right")
     panel.scene.slices.box.setChecked(False)  # they would hide half of the streamlines
     show_in_3d(viewer)
@@ -132,7 +132,7 @@ def spread_seeds_mm(fod: Fod, n: int) -> NDArray[np.float32]:
 
 
 def is_thin(grid: Grid) -> bool:
-    """Tell whether a volume has too few slices to be looked at from the side."""
+    """Return whether a volume has too few slices to be looked at from the side."""
     return min(grid.shape) <= THIN_VOXELS
 
 

@@ -69,7 +69,7 @@ class LayerRef:
         self._layer = weakref.ref(layer)
 
     def is_like(self, other: LayerRef | None) -> bool:
-        """Tell whether both are of one file."""
+        """Return whether both are of one file."""
         return other is not None and bool(self.path) and self.path == other.path
 
     @classmethod
@@ -129,7 +129,7 @@ class RegionState:
     label : int or None
         Of a labels layer: which label counts; None for all but 0.
     is_asleep : bool
-        Whether it is not in use yet: it was put somewhere, and nobody said that it belongs there.
+        Whether it is not in use yet: it was placed, and neither moved nor confirmed.
     spheres : (n, 4) float64
         Of spheres: centres, RAS+ mm, and radii, mm; empty for labels.
     painted : Painted or None
@@ -183,7 +183,7 @@ class Painted:
         return array
 
     def equals(self, other: Painted | None) -> bool:
-        """Tell whether the same is painted."""
+        """Return whether the same is painted."""
         return (
             other is not None
             and self.first == other.first
@@ -362,7 +362,7 @@ class Snapshot:
 
 
 def same_project(one: Snapshot, other: Snapshot) -> bool:
-    """Tell whether two snapshots are saved as the same project, but for the view."""
+    """Return whether two snapshots are saved as the same project, but for the view."""
     if list(one.bundles) != list(other.bundles):
         return False
     return all(

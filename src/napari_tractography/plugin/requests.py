@@ -146,11 +146,11 @@ class Request:
         return replace(whole_input, select=None)
 
     def gives_the_same_as(self, other: Request) -> bool:
-        """Tell whether the full runs of two requests give the same streamlines."""
+        """Return whether the full runs of two requests give the same streamlines."""
         return not self.differences(other)
 
     def is_beginning_of(self, other: Request) -> bool:
-        """Tell whether this run ended early and another, to its end, begins with the same."""
+        """Return whether this run ended early and another, to its end, begins with the same."""
         if self.arrived is None or (other.select or math.inf) < self.arrived.n_streamlines:
             return False
         return replace(self, arrived=None, select=other.select).gives_the_same_as(other)

@@ -382,7 +382,7 @@ def _file_of(layer: Layer, voxels: NDArray[Any], grid: Grid, label: int | None =
 
 
 def _is_in_file(path: str, voxels: NDArray[Any], grid: Grid, label: int | None) -> bool:
-    """Tell whether a file holds a mask, voxel by voxel in the same order and at the same place."""
+    """Return whether a file holds a mask, voxel by voxel in the same order and position."""
     try:
         found, where = load_mask(path) if label is None else load_volume(path)
     except TractographyError:

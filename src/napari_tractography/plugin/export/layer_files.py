@@ -41,7 +41,7 @@ class _Known:
 
 
 def is_of_image(layer: Layer, fod: Fod) -> bool:
-    """Tell whether what a layer shows is an image, or ODFs of one."""
+    """Return whether what a layer shows is an image, or ODFs of one."""
     return fod.blocks is not None or SOURCE_KEY in layer.metadata
 
 

@@ -68,7 +68,7 @@ def turntable(
     check_writable(target)
     camera = viewer.scene.camera
     direction, up = np.array(camera.view_direction), np.array(camera.up_direction)
-    size = tuple(viewer.canvas.size)  # of all frames, though the window may be laid out anew
+    size = tuple(viewer.canvas.size)  # of all frames, though the layout of the window may change
     frames: list[NDArray[np.uint8]] = []
     try:
         for i in range(n_frames):

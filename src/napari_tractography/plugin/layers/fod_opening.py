@@ -147,7 +147,7 @@ class FodOpening:
             self._result = self._reader.read()[0]
         except (TractographyError, GivenUpError) as error:
             self._result = error
-        except Exception as error:  # a defect: logged in full, told in a sentence
+        except Exception as error:  # a defect: logged in full, shown as a sentence
             logger.exception("%s could not be read", self.name)
             self._result = TractographyError(
                 f"{self.name} could not be read: {error}; the log has the details."
@@ -235,6 +235,6 @@ def contrast_limits(values: NDArray[np.floating]) -> tuple[float, float]:
 
 
 def _in_event_loop() -> bool:
-    """Tell whether timers fire in this thread: it is that of the window."""
+    """Return whether timers fire in this thread: it is that of the window."""
     application = QApplication.instance()
     return application is not None and QThread.currentThread() == application.thread()

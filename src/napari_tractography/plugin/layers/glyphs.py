@@ -287,7 +287,7 @@ class FodGlyphs:
                 self.space.scale[axis]
             )
             low, high = np.sort(ends)
-            # In steps of a few voxels, so that not every move of the mouse makes them anew.
+            # In steps of a few voxels, so that not every move of the mouse computes them again.
             low, high = np.floor(low / VIEW_STEP), np.ceil(high / VIEW_STEP)
             box.append((axis, int(low) * VIEW_STEP, int(high) * VIEW_STEP))
         return (finest, tuple(box))
@@ -352,7 +352,7 @@ class FodGlyphs:
 
 
 def _is_above(layer: Layer) -> bool:
-    """Tell whether glyphs lie below a layer: seeds, regions and streamlines."""
+    """Return whether glyphs lie below a layer: seeds, regions and streamlines."""
     return isinstance(layer, Streamlines | SeedPoints | Spheres)
 
 

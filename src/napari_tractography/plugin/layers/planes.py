@@ -169,7 +169,7 @@ class SlicePlanes:
             layer.visible = False
 
     def hides(self, layer: Layer) -> bool:
-        """Tell whether it is for the planes that a volume is hidden."""
+        """Return whether it is for the planes that a volume is hidden."""
         return self._hidden.get(layer, False)
 
     def show_in_slices(self, layer: Layer) -> None:

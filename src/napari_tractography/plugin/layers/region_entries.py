@@ -83,17 +83,17 @@ class Entry:
 
     @property
     def is_inactive(self) -> bool:
-        """Whether it is not in use: it was put somewhere, and nobody said that it belongs there."""
+        """Whether it is not in use: it was placed, and neither moved nor confirmed."""
         return self.state.is_inactive
 
     @property
     def colour(self) -> str:
-        """The colour of its role, "#rrggbb"; a colour of no role where it is asleep."""
+        """The colour of its role, "#rrggbb"; a colour of no role where it is inactive."""
         return INACTIVE_COLOUR if self.is_inactive else ROLE_COLOURS[self.role]
 
 
 def is_own(layer: Layer) -> bool:
-    """Tell whether a layer was made to be a region: nobody opened it, and nothing else uses it."""
+    """Return whether a layer was made to be a region: it was not opened by a person."""
     return isinstance(layer, Spheres) or bool(layer.metadata.get(PAINTED_KEY))
 
 
@@ -137,7 +137,7 @@ def spheres_in(layer: Spheres, space: DisplaySpace) -> NDArray[np.float64]:
 
 
 def same_regions(some: list[Region], others: list[Region]) -> bool:
-    """Tell whether regions of labels are the same voxels of the same grids, in the same order."""
+    """Return whether regions of labels are the same voxels of the same grids, in the same order."""
     if len(some) != len(others):
         return False
     return all(

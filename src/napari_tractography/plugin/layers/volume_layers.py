@@ -172,7 +172,7 @@ def frame_of(layers: Iterable[Layer]) -> DisplaySpace:
 
 
 def knows_affine(layer: Layer) -> bool:
-    """Tell whether a layer is a volume whose true affine is known."""
+    """Return whether a layer is a volume whose true affine is known."""
     return isinstance(layer, Labels | Image) and layer.ndim == 3 and "affine" in layer.metadata
 
 

@@ -195,7 +195,7 @@ class BundleSection(QWidget):  # type: ignore[misc]
             item.setToolTip(tip)
         ink = self.table.palette().color(QPalette.ColorRole.Text)
         eye, colour = self.table.item(number, EYE), self.table.item(number, COLOUR)
-        # A picture that is set anew is laid out anew: of hundreds of rows that takes a second.
+        # An icon that is set again is laid out again: of hundreds of rows that takes a second.
         if _is_new(eye, f"{ink.name()} {state.is_visible}"):
             eye.setIcon(eye_icon(ink, is_open=state.is_visible))
         if _is_new(colour, state.colour):

@@ -114,7 +114,7 @@ class TractographyPanel(QWidget):  # type: ignore[misc]
         self._slices = SlicesKept(viewer)
         self._undo_keys = UndoKeys(self, viewer, self.session.document)
         self._attached = False
-        self.is_showing = Flag()  # controls are set to what a bundle says, which nobody chose
+        self.is_showing = Flag()  # controls are set to what a bundle says, which is no act
         self._build()
         self._connect()
         self.settings = PanelSettings(self, keep=remember)

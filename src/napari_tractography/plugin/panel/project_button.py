@@ -87,7 +87,7 @@ class ProjectButton(QPushButton):  # type: ignore[misc]
         menu = QMenu(self)
         for text, tip, action in (
             ("Save project", "Seeds, regions, parameters and edits of all bundles.", self.ask_save),
-            ("Save project as...", "Under another name.", lambda: self.ask_save(anew=True)),
+            ("Save project as...", "Under another name.", lambda: self.ask_save(is_as=True)),
             ("Open project...", "Track all bundles of a file again.", self.ask_open),
             (
                 "Copy project as Python",
@@ -129,9 +129,9 @@ class ProjectButton(QPushButton):  # type: ignore[misc]
 
     # -- saving --------------------------------------------------------------------------------
 
-    def ask_save(self, *, anew: bool = False) -> bool:
+    def ask_save(self, *, is_as: bool = False) -> bool:
         """Save where the project was saved before, or ask where to; return whether it is saved."""
-        path = None if anew else self.keeper.path
+        path = None if is_as else self.keeper.path
         if path is None:
             text, _ = QFileDialog.getSaveFileName(
                 self.window(), "Save project", f"study{ENDING}", FILTER

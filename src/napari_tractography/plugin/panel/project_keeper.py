@@ -168,6 +168,6 @@ def left_behind() -> list[Path]:
 
 
 def _is_alive(file: Path) -> bool:
-    """Tell whether the process that wrote a file still runs."""
+    """Return whether the process that wrote a file still runs."""
     number = file.name.partition("-")[0]
     return not number.isdecimal() or may_live(int(number))

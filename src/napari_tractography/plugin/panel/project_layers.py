@@ -135,7 +135,7 @@ class ProjectLayers:
 
 
 def _shows(layer: Layer, source: FodSource) -> bool:
-    """Tell whether a layer shows an FOD, read in the same way."""
+    """Return whether a layer shows an FOD, read in the same way."""
     fod, path = fod_of(layer), path_of(layer)
     if fod is None:
         return False

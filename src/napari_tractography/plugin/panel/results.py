@@ -62,7 +62,7 @@ NOTICE_HELP = {
 NOTICE_STYLE = "background: #f2b632; color: #1b1b1b; border-radius: 3px; padding: 2px 6px;"
 QUIET_STYLE = "padding: 2px 6px;"
 OF_A_RUN = (PREPARING, SLOWER, WORKERLESS)
-QUIET = (SLOWER,)  # what is said and needs nobody to do anything
+QUIET = (SLOWER,)  # what needs no action
 
 
 class Results(QWidget):  # type: ignore[misc]
@@ -149,13 +149,13 @@ class Results(QWidget):  # type: ignore[misc]
             bundle.amend(summary="<br>".join(filter(None, [html.escape(message), known])))
 
     def show_lasting(self) -> None:
-        """Show what was there before what was told for now."""
+        """Show the text that was there before one for now."""
         if self._before is not None:
             self.show_text(self.lasting)
 
     @property
     def lasting(self) -> str:
-        """The text without what is told for now."""
+        """The text, without one for now."""
         if self._before is None:
             return str(self.label.text())
         if self._before_of is not self.session.tractogram:  # a run failed of which some arrived
@@ -224,7 +224,7 @@ class Results(QWidget):  # type: ignore[misc]
             event.connect(self._compare_later)
 
     def _on_changed(self) -> None:
-        """Take back what was told of a problem; Live, where it is on, tells anew."""
+        """Take back what was said of a problem; Live, where it is on, says it again."""
         self._compare_later()
         if not self.runs.live and self.runs.current is None and self.session.tractogram is not None:
             self.show_lasting()

@@ -37,7 +37,7 @@ logger = logging.getLogger(__name__)
 PLUGIN = "napari-tractography"
 WAIT_MS = 500  # after the last change, before the file is written
 OF_BUNDLES = ("tracking", "seeding")  # what is kept of the work, not of the window
-UNSET = object()  # what nobody chose
+UNSET = object()  # what was not chosen
 OF_THE_VOLUME = {"slab_mm"}  # follows the voxels of the volume that is opened
 
 PANEL_SPECS = (
@@ -87,7 +87,7 @@ def kept_specs() -> dict[str, tuple[str, Sequence[ParameterSpec]]]:
 KEYS = {"source": "seed_source"}  # the others are kept by their names; these napari cannot take
 
 Values = dict[str, dict[str, Any]]
-_warned: set[str] = set()  # problems of which the person was told: once is enough
+_warned: set[str] = set()  # problems that were shown: once is enough
 
 
 def setting_name(name: str) -> str:

@@ -226,7 +226,7 @@ def _track(opening: Opening, execution: Execution) -> Iterator[BundleProgress]:
             yield from _one(opening, bundle, number, len(bundles), execution)
         except TractographyError as error:
             yield BundleProgress(bundle.name, (number + 1) / len(bundles), error=str(error))
-        except Exception as error:  # a defect: logged in full, told in a sentence
+        except Exception as error:  # a defect: logged in full, shown as a sentence
             logger.exception("%s could not be opened", bundle.name)
             yield BundleProgress(
                 bundle.name, (number + 1) / len(bundles), error=f"{error}; see the log."
@@ -402,7 +402,7 @@ def state_of(
 def _not_suited(source: Recipe, fod_layer: Layer | None) -> dict[str, Any]:
     """Return which parameters of a recipe do not suit its FOD: somebody chose them.
 
-    All of them where that cannot be told.
+    All of them where that is unknown.
     """
     wanted, fod = source.parameters.to_dict(), fod_of(fod_layer)
     if fod is None:

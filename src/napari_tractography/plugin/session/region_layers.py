@@ -56,7 +56,7 @@ UNDO_KEY, REDO_KEY = KeyMod.CtrlCmd | KeyCode.KeyZ, KeyMod.CtrlCmd | KeyMod.Shif
 
 
 def _is_above(layer: Layer) -> bool:
-    """Tell whether a layer stays above regions: streamlines and seeds."""
+    """Return whether a layer stays above regions: streamlines and seeds."""
     return isinstance(layer, Streamlines) or SEEDS_KEY in layer.metadata
 
 
@@ -110,7 +110,7 @@ class Regions:
         return None if one is None or other is None else (one, other)
 
     def frozen(self, bundle: BundleState | None = None) -> list[tuple[RegionState, Region]]:
-        """Return the regions in use, by role and then as they were added: not empty, not asleep.
+        """Return the regions in use, by role and then as they were added: not empty, not inactive.
 
         Parameters
         ----------
@@ -157,7 +157,7 @@ class Regions:
         *,
         is_inactive: bool = False,
     ) -> Entry:
-        """Make a region of a labels layer; one that is asleep is used once it is touched.
+        """Make a region of a labels layer; an inactive one is used once it is touched.
 
         Raises
         ------
@@ -248,7 +248,7 @@ class Regions:
     ) -> Entry:
         """Make a sphere around a display position, (z, y, x) mm.
 
-        One that is asleep is used once it is moved, resized, given a role, or all are woken.
+        An inactive one is used once it is moved, resized, given a role, or all are used.
         """
         layer = self._sphere_layer(np.asarray(centre_zyx, dtype=float)[None], radius_mm, "Sphere")
         return self._add(Entry(Holder(layer), self._state_of(layer, role, is_inactive=is_inactive)))
@@ -285,7 +285,7 @@ class Regions:
     # -- changing ------------------------------------------------------------------------------
 
     def set_role(self, entry: Entry, role: str) -> None:
-        """Give a region a role; it wakes."""
+        """Give a region a role; it becomes active."""
         if role != entry.role or entry.is_inactive:
             self._change(f"{entry.state.name}: {role}", [entry.id], role=role, is_inactive=False)
 
@@ -638,7 +638,7 @@ class Regions:
             self._check.start()
 
     def compare(self) -> None:
-        """Look whether labels were changed without an event, as by a script in place."""
+        """Check whether labels were changed without an event, as by a script in place."""
         self._check.stop()
         for layer in {entry.layer for entry in self.entries if isinstance(entry.layer, Labels)}:
             if layer in self._in_stroke:
@@ -664,7 +664,7 @@ def _painted_like(layer: Layer, painted: Painted) -> Labels:
 
 
 def _is_like(one: Layer, other: Layer) -> bool:
-    """Tell whether a layer that was made for a region can show another's."""
+    """Return whether a layer that was made for a region can show another's."""
     if isinstance(other, Spheres):
         return isinstance(one, Spheres)
     return (

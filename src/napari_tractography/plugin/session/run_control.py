@@ -135,7 +135,7 @@ class RunControl:
             self.failed.emit(str(error), preview, self.session.bundle)
             return None
         if self._is_of_another:
-            self.cancel()  # what has arrived is wanted: nobody tracks that bundle anew
+            self.cancel()  # what has arrived is wanted: that bundle is not tracked again
         self._abandon()
         self._number += 1
         run = Run(self._number, request, self.session.bundle)

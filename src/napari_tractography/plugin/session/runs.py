@@ -56,7 +56,7 @@ class Run:
         self.number = number
         self.request = request
         self.bundle = bundle
-        self.is_live = request.is_preview  # whether Live began it, and nobody pressed Run
+        self.is_live = request.is_preview  # whether Live began it, and not Run
         self.result: Tractogram | None = None  # what it gave at its end
         self.kept_previous = False  # whether that is nothing, and what was there has stayed
         self.drops_edits = False  # whether the result that it replaces was edited by hand
@@ -89,7 +89,7 @@ class Run:
         self.n_points += chunk.n_points
 
     def is_redraw_due(self) -> bool:
-        """Tell whether enough has arrived since the last redraw for another.
+        """Return whether enough has arrived since the last redraw for another.
 
         A redraw costs in proportion to all points: redraws grow apart, so that all of them
         together cost little more than the last.
@@ -131,7 +131,7 @@ def work(run: Run) -> Iterator[Tractogram | Finished | Failure]:
             yield Finished(Tractogram.concatenate(parts))
     except TractographyError as error:
         yield Failure(str(error))
-    except Exception as error:  # a defect: logged in full, told in a sentence, never a hang
+    except Exception as error:  # a defect: logged in full, shown as a sentence, never a hang
         logger.exception("Tracking failed")
         yield Failure(f"Tracking failed: {error}; the log has the details.")
     finally:

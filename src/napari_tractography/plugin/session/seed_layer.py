@@ -2,7 +2,7 @@
 
 Its features are the radius and the number of streamlines that a seed has of its own; NaN stands
 for the value that all seeds have in common. What napari's tools, the mouse or a script change in
-the layer is read off it and told by :attr:`SeedLayer.taken`; the session makes an act of it.
+the layer is read off it and emitted by :attr:`SeedLayer.taken`; the session makes an act of it.
 """
 
 from __future__ import annotations
@@ -185,7 +185,7 @@ class SeedLayer:
         return PlacedSeeds(positions if n else np.empty((0, 3)), own)
 
     def holds(self, seeds: PlacedSeeds) -> bool:
-        """Tell whether the layer holds seeds, but for what layers round."""
+        """Return whether the layer holds seeds, but for what layers round."""
         now, own = self.read(), {**no_values(len(seeds)), **seeds.own}
         return (
             len(now) == len(seeds)
@@ -234,7 +234,7 @@ class SeedLayer:
 
 
 def are_same(some: PlacedSeeds, others: PlacedSeeds) -> bool:
-    """Tell whether seeds lie at the same places with the same values of their own."""
+    """Return whether seeds lie at the same places with the same values of their own."""
     if not np.array_equal(some.positions_mm, others.positions_mm):
         return False
     one, other = ({**no_values(len(seeds)), **seeds.own} for seeds in (some, others))

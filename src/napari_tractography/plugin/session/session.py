@@ -108,7 +108,7 @@ class Session:
     changed = Signal()  # what would be tracked: FOD, seeds, regions, masks or parameters
     released = Signal()  # the mouse let go of a seed or a sphere that it moved
     seeds_changed = Signal()
-    parameters_suited = Signal()  # to another FOD: values that nobody set may have changed
+    parameters_suited = Signal()  # to another FOD: values that were not set may have changed
     streamlines_removed = Signal(object)  # Streamlines, from the viewer, by a person
     adding_seeds = Signal()  # seeds are about to be placed
     layer_created = Signal(object)  # Streamlines, for the results
@@ -229,7 +229,7 @@ class Session:
                 signal()
 
     def _show_layers(self, before: Snapshot, now: Snapshot) -> list[Any]:
-        """Give layers what differs; return what is to be told of it."""
+        """Give layers what differs; return the signals to emit then."""
         signals: list[Any] = []
         is_other = before.active != now.active
         was = before.bundles.get(now.active) if is_other else before.bundles.get(before.active)
@@ -281,7 +281,7 @@ class Session:
     def _show_streamlines(
         self, number: int, before: BundleState | None, now: BundleState
     ) -> list[Any]:
-        """Let the layer of a bundle show its result; return what is to be told of it."""
+        """Let the layer of a bundle show its result; return the signals to emit then."""
         bundle = self.open_bundle(number)
         signals: list[Any] = []
         if now.result is None and bundle.arriving is None:
@@ -586,7 +586,7 @@ class Session:
                 self._take_instead(getattr(self.state, name), LayerRef.to(again))
 
     def retake_fod(self) -> None:
-        """Track in what the chosen layer holds now: another FOD, or one that was made anew."""
+        """Track in what the chosen layer holds now: another FOD, or one that was computed again."""
         for signal in self._show_fod():
             signal()
         self._emit_input_changes()
@@ -716,14 +716,14 @@ class Session:
         has_tissues = state.tissues is not None
         try:
             self._tissues_of(state)
-        except TractographyError:  # told when they were chosen, and on Run
+        except TractographyError:  # reported when they were chosen, and on Run
             has_tissues = False
         return TrackingValues(fod, has_tissues, state.chosen)
 
     def _suit(self) -> None:
-        """Let the FOD decide the tracking parameters that nobody set."""
+        """Let the FOD decide the tracking parameters that were not set."""
         self.tracking = self.values_of(self.state)
-        with contextlib.suppress(InvalidParameterError):  # told when it was set, and on Run
+        with contextlib.suppress(InvalidParameterError):  # reported when it was set, and on Run
             self.parameters = self.tracking.parameters()
 
     def set_by_hand(self, values: Mapping[str, Any], *, if_possible: bool = False) -> None:
@@ -824,7 +824,7 @@ class Session:
         self.seeds.add(self.space.shown_at(points_mm))
 
     def owns(self, layer: Layer) -> bool:
-        """Tell whether the mouse may drag points of a layer: seeds, and spheres of regions."""
+        """Return whether the mouse may drag points of a layer: seeds, and spheres of regions."""
         return layer is self.seeds_layer or layer in self.regions.spheres
 
     def move_point(self, layer: Points, index: int, position_zyx: NDArray[np.float64]) -> None:
@@ -1181,7 +1181,7 @@ def _rows(snapshot: Snapshot) -> tuple[Any, ...]:
 
 
 def _in_part(request: Request, tractogram: Tractogram) -> Request:
-    """Return what gives the streamlines of a run that ended early, to be saved and told."""
+    """Return what gives the streamlines of a run that ended early, to be saved and shown."""
     n_streamlines, n_seeds = len(tractogram), tractogram.n_seeds
     if n_streamlines == request.select if request.select else n_seeds == request.n_full:
         return request  # all was there

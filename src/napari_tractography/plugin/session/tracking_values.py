@@ -26,7 +26,7 @@ class TrackingValues:
     Attributes
     ----------
     fod : Fod or None
-        What values that nobody chose are suited to; None has those of ``TrackingParameters()``.
+        What values that were not chosen are suited to; None has those of ``TrackingParameters()``.
     with_tissues : bool
         Whether a tissue image is tracked with, which suits other values.
     chosen : mapping of str to value
@@ -53,11 +53,11 @@ class TrackingValues:
         return TrackingParameters.for_fod(self.fod, with_tissues=self.with_tissues, **chosen)
 
     def default(self, name: str) -> Any:
-        """Return what a parameter would be if nobody had chosen it, with all else as it is."""
+        """Return what a parameter would be if it had not been chosen, with all else as it is."""
         others = {key: value for key, value in self.chosen.items() if key != name}
         try:
             return getattr(self._with(others), name)
-        except InvalidParameterError:  # which is told where it was set
+        except InvalidParameterError:  # which is reported where it was set
             return SPECS[name].default
 
     @property
@@ -82,7 +82,7 @@ class TrackingValues:
             parameters = self.parameters()
             suited = suited_to(self.fod, parameters.row, with_tissues=self.with_tissues)
             return suited.summary(parameters, self.fod.grid.unit)
-        except InvalidParameterError:  # which is told where it was set
+        except InvalidParameterError:  # which is reported where it was set
             return ""
 
 

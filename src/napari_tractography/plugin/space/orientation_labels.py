@@ -71,7 +71,7 @@ def edge_labels(viewer: Any) -> dict[str, str]:
 
 
 def is_anatomical(layers: Iterable[Layer]) -> bool:
-    """Tell whether the axes of layers are those of the body.
+    """Return whether the axes of layers are those of the body.
 
     They are not where no 3-D image knows its affine, nor where one that does not is tracked in:
     what else there is has been made of it.

@@ -450,5 +450,5 @@ MODES: dict[str, Mode] = {
 
 
 def _inner(offsets: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Tell which inner offsets have a point before and a point after them."""
+    """Return which inner offsets have a point before and a point after them."""
     return np.asarray((offsets[1:-1] > 0) & (offsets[1:-1] < offsets[-1]))

@@ -128,7 +128,7 @@ class DrawnSubset:
         )
 
     def points_of(self, streamlines: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Tell which drawn points belong to some of the streamlines, given by their numbers."""
+        """Return which drawn points belong to some of the streamlines, given by their numbers."""
         picked = np.zeros(self.n_all, dtype=bool)
         picked[streamlines] = True
         drawn = picked if self.chosen is None else picked[self.chosen]

@@ -242,7 +242,7 @@ class Editor:
         if passing is not None and (whole if state is None else state.base) is not self.base:
             passing = None
         if state is None and passing is None:
-            self.layer.tractogram = whole  # which begins anew
+            self.layer.tractogram = whole  # which forgets all edits
             return
         self._whole, self._passing = whole, passing
         self._past, self._future = [], []

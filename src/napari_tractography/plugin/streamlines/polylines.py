@@ -279,7 +279,7 @@ def first_on_ray(
     within : float
         Largest distance from the ray, mm.
     blocks : Blocks, optional
-        Around the points; made anew otherwise.
+        Around the points; computed otherwise.
     slab : Slab, optional
         Only what lies in it counts.
     """

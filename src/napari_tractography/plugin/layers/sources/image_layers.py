@@ -104,7 +104,7 @@ def image_layers(layers: Iterable[Layer]) -> list[Layer]:
 
 
 def is_image_source(layer: Layer | None) -> bool:
-    """Tell whether a layer is an image that is tracked in."""
+    """Return whether a layer is an image that is tracked in."""
     return layer is not None and SETTINGS_KEY in layer.metadata and fod_of(layer) is not None
 
 
@@ -212,7 +212,7 @@ def _voxel_mm(grid: Grid) -> float:
 
 
 def has_scale(layer: Layer) -> bool:
-    """Tell whether it is known how large the voxels of a layer are."""
+    """Return whether it is known how large the voxels of a layer are."""
     return unit_of_layer(layer) is not None
 
 

@@ -51,7 +51,7 @@ from .axis import AxisControl
 from .clip_controls import ClipControls
 
 VOLUME = "a volume"
-NO_VOLUME = "A volume (choose one)"  # as the angle of an axis that nobody has drawn
+NO_VOLUME = "A volume (choose one)"  # as the angle of an axis that was not drawn
 CLUSTER = "cluster"
 SEED = "seed"
 SEEDS_NAMED = 8  # in the legend
@@ -182,7 +182,7 @@ class AppearanceSection(QWidget):  # type: ignore[misc]
         stack(self, self.form, self.gradient, self.legend)
         self._slab = next(control for control in self.controls if control.name == "slab_mm")
         self._slab_chosen = False
-        self._is_showing = Flag()  # the look of another bundle, which nobody sets
+        self._is_showing = Flag()  # the style of another bundle, which is no act
         self._is_applying = Flag()
         # Whose look is set in napari's controls, too; weak, as layers that are removed go.
         self._followed: weakref.ref[Streamlines] | None = None
@@ -252,7 +252,7 @@ class AppearanceSection(QWidget):  # type: ignore[misc]
         return {**style, "axis": None if axis is None else axis.numbers}
 
     def shows(self, style: Mapping[str, Any], colour: str) -> bool:
-        """Tell whether the controls say a style already."""
+        """Return whether the controls say a style already."""
         now = self.style
         return {**now, **style, "colour": colour} == now
 

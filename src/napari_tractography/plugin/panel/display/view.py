@@ -163,7 +163,7 @@ class ViewSection(QWidget):  # type: ignore[misc]
             self.peaks_box.setChecked(False)
 
     def _peaks_of(self, fod: Fod, floor: float) -> Layer | None:
-        """Return the layer of the peaks of an FOD; None where nobody wants to wait for them."""
+        """Return the layer of the peaks of an FOD; None where that was cancelled."""
         with errors_shown():
             peaks = wait_for(
                 lambda: fod_peaks(fod, min_amplitude=floor), f"Peaks of {fod.name}", self

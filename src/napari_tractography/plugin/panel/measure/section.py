@@ -157,7 +157,7 @@ class MeasureSection(QWidget):  # type: ignore[misc]
             offer_layers(choice, choice.value)  # by any name
 
     def showEvent(self, event: QShowEvent) -> None:  # noqa: N802 - Qt's name
-        """Show the lengths, which nobody asked for as long as the section was folded."""
+        """Show the lengths, which are not computed as long as the section is folded."""
         super().showEvent(event)
         self.follow()
 
@@ -375,7 +375,7 @@ GRID_HELP = (
 
 
 def _is_chosen_by_hand(bundle: OpenBundle) -> bool:
-    """Tell whether a person picked streamlines of a bundle one by one."""
+    """Return whether a person picked streamlines of a bundle one by one."""
     layer = bundle.streamlines_layer
     return layer is not None and any(edit.kind in BY_NUMBER for edit in layer.editor.edits)
 

@@ -275,5 +275,5 @@ class DataSection(QWidget):  # type: ignore[misc]
 
 
 def _is_above(layer: Layer) -> bool:
-    """Tell whether volumes lie below a layer: seeds, regions and streamlines."""
+    """Return whether volumes lie below a layer: seeds, regions and streamlines."""
     return isinstance(layer, Streamlines | SeedPoints | Spheres)

@@ -156,7 +156,7 @@ class Dissection(QWidget):  # type: ignore[misc]
         self._measured: tuple[Tractogram, Any] | None = None
         self._overlay: Overlay | None = None
         self._on_press = self._drag  # one bound method, so that it can be removed
-        self._is_showing = Flag()  # the least weight of a bundle, which nobody sets
+        self._is_showing = Flag()  # the least weight of a bundle, which is no act
         self._weighed: Tractogram | None = None  # whose weights the slider is for
         bundles.changed.connect(self.follow)
         self.session.parameters_suited.connect(self.show_units)

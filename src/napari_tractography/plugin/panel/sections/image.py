@@ -54,7 +54,7 @@ from ..widgets.layout import button, row, stack, wrapped
 from ..widgets.progress_row import ProgressRow
 
 REFRESH_MS = 500  # between two looks at what has been worked out
-WAIT_MS = 150  # after the last move of a slider, before orientations are worked out anew
+WAIT_MS = 150  # after the last move of a slider, before orientations are computed again
 NO_SCALE = "This image has no physical scale: a voxel counts as 1. How large is it?"
 SIZE_LIMITS = 1e-6, 1e6
 
@@ -193,7 +193,7 @@ class ImageSection(QWidget):  # type: ignore[misc]
             self._wait.start()
 
     def _take(self) -> None:
-        """Find fibres as the controls say, and track anew where Live is on."""
+        """Find fibres as the controls say, and track again where Live is on."""
         layer = self._layer
         if layer is None:
             return
@@ -234,7 +234,7 @@ class ImageSection(QWidget):  # type: ignore[misc]
         self.follow()
         self.scaled.emit()
         viewer.dims.set_point(range(viewer.dims.ndim), point)  # the same slices
-        # Where the numbers stay and the unit alone is another, napari takes no slice anew: what it
+        # Where the numbers stay and the unit alone is another, napari takes no new slice: what it
         # took while only the layer had the unit lies outside.
         viewer.dims.events.point(value=viewer.dims.point)
         for each in (layer, *beside):
@@ -269,7 +269,7 @@ class ImageSection(QWidget):  # type: ignore[misc]
 
 
 def _covers(mask: Layer, image: Layer) -> bool:
-    """Tell whether a layer without a scale of its own lies on the voxels of an image."""
+    """Return whether a layer without a scale of its own lies on the voxels of an image."""
     shape = image.data[0].shape if image.multiscale else image.data.shape
     placed = np.array([mask.scale, mask.translate]), np.array([image.scale, image.translate])
     return (

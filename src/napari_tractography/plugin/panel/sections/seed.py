@@ -131,7 +131,7 @@ class SeedSection(QWidget):  # type: ignore[misc]
             marks.show_units(space.unit, space.in_proportion(1.0))
         radius, before = named["radius_mm"], self._default("radius_mm")
         self._radius_mm = rounded(space.in_proportion(SPECS["radius_mm"].default))
-        if radius.value == before:  # nobody set it
+        if radius.value == before:  # it was not set
             self._suit_radius(before)
             radius.value = self._radius_mm
         self._mark()

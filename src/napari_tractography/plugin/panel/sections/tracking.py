@@ -67,7 +67,7 @@ class TrackingSection(QWidget):  # type: ignore[misc]
         super().__init__(parent)
         self.session = session
         self._failed, self._changed = failed, changed
-        self._is_showing = Flag()  # values of the session, which nobody sets
+        self._is_showing = Flag()  # values of the session, which is no act
         self.main = parameter_controls(s for s in SPECS.values() if s.section == "main")
         self.more = parameter_controls(s for s in SPECS.values() if s.section == "more")
         self._marks = [DefaultMarks(c, SPECS, self._on_arrow) for c in (self.main, self.more)]
@@ -197,7 +197,7 @@ def radius_of(parameters: TrackingParameters) -> float:
 def means_something(
     name: str, parameters: TrackingParameters, with_tissues: bool, *, is_set: bool = False
 ) -> bool:
-    """Tell whether a parameter has an effect beside the others, so that a person should see it.
+    """Return whether a parameter has an effect beside the others, so that a person should see it.
 
     Parameters
     ----------

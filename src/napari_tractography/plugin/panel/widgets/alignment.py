@@ -132,7 +132,7 @@ class Alignment(QWidget):  # type: ignore[misc]
                 continue
             except GivenUpError:
                 break
-            if layer in layers:  # nobody removed it meanwhile
+            if layer in layers:  # it was not removed meanwhile
                 created = resampling.copy_of(layer, values)
                 insert_beside(self._session.viewer, created, layers.index(layer) + 1)
                 if layers.selection.active is layer:
@@ -147,7 +147,7 @@ class Alignment(QWidget):  # type: ignore[misc]
 
 
 def can_be_resampled(layer: Layer) -> bool:
-    """Tell whether a volume is no FOD, which a copy would not be."""
+    """Return whether a volume is no FOD, which a copy would not be."""
     return fod_grid_of(layer) is None and not layer.multiscale and not getattr(layer, "rgb", False)
 
 

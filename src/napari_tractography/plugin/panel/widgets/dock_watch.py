@@ -42,7 +42,7 @@ class DockWatch(QObject):  # type: ignore[misc]
 
     @classmethod
     def close_all(cls) -> None:
-        """Tell all widgets that the program ends, while Qt's objects are still there."""
+        """Close all widgets, as the program ends, while Qt's objects are still there."""
         for watch in list(cls._all):
             with suppress(RuntimeError):  # of a widget that Qt has deleted before
                 watch._closed()

@@ -88,6 +88,6 @@ class WindowGuard(QObject):  # type: ignore[misc]
 
 
 def _has_tasks(window: Any) -> bool:
-    """Tell whether napari asks about work in the background, which is another question."""
+    """Return whether napari asks about work in the background, which is another question."""
     napari_window = getattr(window, "_window", None)
     return napari_window is not None and bool(napari_window._task_status_manager.get_status())
