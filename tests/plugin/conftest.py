@@ -118,7 +118,7 @@ def fresh_settings(
 ) -> Iterator[Callable[[], None]]:
     """Keep the settings of plugins in a folder of the test's own; a call reads them anew."""
     monkeypatch.setattr(napari.settings, "_CFG_PATH", str(settings_folder / "settings.yaml"))
-    monkeypatch.setattr(settings, "_told", set())
+    monkeypatch.setattr(settings, "_warned", set())
     monkeypatch.setattr(project_keeper, "autosave_folder", lambda: settings_folder / "kept")
     forget = napari.settings._clear_plugin_settings_cache
     forget()

@@ -91,7 +91,7 @@ class ProjectKeeper(QObject):  # type: ignore[misc]
 
     # -- saved or not --------------------------------------------------------------------------
 
-    def look(self) -> None:
+    def compare(self) -> None:
         """Find out whether something of value is unsaved, and say it in the title."""
         self._compare.stop()
         now, saved = self._now, self._saved
