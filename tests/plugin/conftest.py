@@ -59,7 +59,7 @@ def manifests_are_read_once() -> Iterator[None]:
 @pytest.fixture(autouse=True)
 def no_look_at_gpus_and_no_warm_up(monkeypatch: pytest.MonkeyPatch) -> None:
     """Panels neither look for GPUs nor compile by themselves: both take a while."""
-    monkeypatch.setattr(device, "LOOK_AFTER_MS", 3_600_000)
+    monkeypatch.setattr(device, "FIND_AFTER_MS", 3_600_000)
     monkeypatch.setattr(device, "WARM_AFTER_MS", 3_600_000)
 
 

@@ -132,7 +132,7 @@ def test_kernels_are_made_ready_once_for_each_kind_of_run(
 def test_a_panel_looks_by_itself_and_closing_does_not_wait(
     open_model: Any, qtbot: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(device, "LOOK_AFTER_MS", 0)
+    monkeypatch.setattr(device, "FIND_AFTER_MS", 0)
     gate, asked = threading.Event(), threading.Event()
 
     def slow() -> Found:
