@@ -190,7 +190,7 @@ def delete(number: int, blank: tuple[int, BundleState]) -> Act:
 
 
 def move(number: int, index: int) -> Act:
-    """Move a bundle to another place in the list."""
+    """Move a bundle to another row of the list."""
 
     def act(now: Snapshot) -> Snapshot:
         order = [known for known in now.bundles if known != number]

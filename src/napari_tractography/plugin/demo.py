@@ -28,7 +28,7 @@ from .panel.panel import TractographyPanel
 
 PHANTOM = "arcs"
 PHANTOM_RADIUS_MM = 4.0
-N_SEEDS = 40  # places in an FOD of the user's
+N_SEEDS = 40  # positions in an FOD of the user's
 N_STREAMLINES = 6000  # in all
 WINDOW = (1400, 860)
 TIMEOUT_SECONDS = 600

@@ -610,13 +610,13 @@ class Document:
         """Drop the oldest steps where results that they alone hold take too much memory."""
         known = {id(b.result) for b in self.now.bundles.values() if b.result is not None}
         left = RESULT_BYTES
-        for place in range(len(self._past) - 1, -1, -1):
-            for state in self._past[place].other.bundles.values():
+        for index in range(len(self._past) - 1, -1, -1):
+            for state in self._past[index].other.bundles.values():
                 if state.result is not None and id(state.result) not in known:
                     known.add(id(state.result))
                     left -= state.result.whole.points.nbytes
             if left < 0:
-                self._past = self._past[place + 1 :]
+                self._past = self._past[index + 1 :]
                 return
 
 

@@ -72,7 +72,7 @@ class Request:
         Where and how the full run is tracked.
     n_preview : int, optional
         About how many streamlines a preview has; None for the full run. A preview is the
-        beginning of the full run from each place.
+        beginning of the full run from each sphere or other source.
     arrived : Arrived, optional
         Of a run that ended early: what it had given by then, which is its beginning.
     """
@@ -96,13 +96,13 @@ class Request:
 
     @property
     def n_each(self) -> list[int]:
-        """Streamlines to start from each place."""
+        """Streamlines to start from each sphere or other source."""
         full = self.seeding.n_each
         return full if self.n_preview is None else even_counts(full, self.n_preview)
 
     @property
     def firsts(self) -> list[int]:
-        """Number, in the full run, of the first streamline of each place."""
+        """Number, in the full run, of the first streamline of each source."""
         return first_numbers(self.seeding.n_each)
 
     @property

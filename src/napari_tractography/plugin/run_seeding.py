@@ -64,15 +64,15 @@ class SeedSpheres:
         )
 
 
-class OnePlace:
-    """What counts as one place, whatever its extent: there `n_seeds` streamlines start."""
+class SingleSource:
+    """What counts as one source, whatever its extent: `n_seeds` streamlines start from it."""
 
     __slots__ = ()
     n_seeds: int
 
     @property
     def n_each(self) -> list[int]:
-        """Number of streamlines, of the one place."""
+        """Number of streamlines, of the one source."""
         return [self.n_seeds]
 
     def draw(self, fod: Fod, random_seed: int, counts: Sequence[int] | None = None) -> Seeds:
@@ -86,7 +86,7 @@ class OnePlace:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class SeedMask(OnePlace):
+class SeedMask(SingleSource):
     """The voxels of a mask.
 
     Attributes
@@ -108,7 +108,7 @@ class SeedMask(OnePlace):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class SeedVoxels(OnePlace):
+class SeedVoxels(SingleSource):
     """Each voxel of a mask.
 
     Attributes
@@ -140,7 +140,7 @@ class SeedVoxels(OnePlace):
 
 
 @dataclass(frozen=True, slots=True)
-class SeedFod(OnePlace):
+class SeedFod(SingleSource):
     """Everywhere, in proportion to the FOD."""
 
     n_seeds: int
@@ -151,7 +151,7 @@ class SeedFod(OnePlace):
 
 
 @dataclass(frozen=True, slots=True)
-class SeedInterface(OnePlace):
+class SeedInterface(SingleSource):
     """Where grey and white matter of a tissue image meet."""
 
     tissues: Tissues
@@ -163,7 +163,7 @@ class SeedInterface(OnePlace):
 
 
 @dataclass(frozen=True, slots=True)
-class SeedBetween(OnePlace):
+class SeedBetween(SingleSource):
     """Each of two regions, for streamlines that end in the other.
 
     Attributes
@@ -186,7 +186,7 @@ Seeding = SeedSpheres | SeedMask | SeedVoxels | SeedFod | SeedInterface | SeedBe
 
 
 def first_numbers(counts: Sequence[int]) -> list[int]:
-    """Return the number of the first streamline of each place, where places follow each other."""
+    """Return the number of the first streamline of each source, where they follow each other."""
     return [0, *accumulate(counts)][:-1]
 
 

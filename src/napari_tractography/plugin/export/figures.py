@@ -299,8 +299,10 @@ class _Strip:
         if self.bar_text:
             bar = QRectF(left, top + 0.42 * self.line, self.bar_px, max(high / 8, 1.0))
             painter.fillRect(bar, self.ink)
-            place = QPointF(bar.right() + high / 2, top + self.line / 2 + self.metrics.ascent() / 2)
-            painter.drawText(place, self.bar_text)
+            corner = QPointF(
+                bar.right() + high / 2, top + self.line / 2 + self.metrics.ascent() / 2
+            )
+            painter.drawText(corner, self.bar_text)
             top += self.line
         for row in self.rows:
             base = top + self.line / 2 + self.metrics.ascent() / 2

@@ -49,7 +49,7 @@ class PointsOnVolume(OnVolume, Points):  # type: ignore[misc]
 
     Where none is, napari draws a point of size 0 at the layer's origin, which the least size on
     the canvas made a dot. Its tool that transforms layers would move the picture alone, and not
-    the places that streamlines start from or pass.
+    the positions that streamlines start from or pass.
     """
 
     _type_string = "points"  # for writers and icons

@@ -268,8 +268,8 @@ class SlicePlanes:
             return
         active = viewer.layers.selection.active
         if isinstance(active, Streamlines):
-            place, sight = event.position, event.view_direction
-            if active.get_value(place, view_direction=sight, world=True) is not None:
+            position, sight = event.position, event.view_direction
+            if active.get_value(position, view_direction=sight, world=True) is not None:
                 return  # Ctrl-click adds it to those that are selected
         sight = np.asarray(event.view_direction, float)[-3:]
         first = self.hit(np.asarray(event.position, float)[-3:], sight)

@@ -73,6 +73,6 @@ class _Slicing(_PointsSlicingState):  # type: ignore[misc]
     """Slices as thick as the largest sphere, of which the projection shows the cross-section."""
 
     def make_slice_request_internal(self, slice_input: Any, data_slice: Any) -> Any:
-        place = data_slice.as_array()
-        place[1:] = np.max(self.layer.size, initial=0.0) / 2
-        return super().make_slice_request_internal(slice_input, data_slice.from_array(place))
+        point = data_slice.as_array()
+        point[1:] = np.max(self.layer.size, initial=0.0) / 2
+        return super().make_slice_request_internal(slice_input, data_slice.from_array(point))

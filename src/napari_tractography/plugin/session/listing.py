@@ -174,8 +174,8 @@ class BundleList:
 
     def move(self, bundle: OpenBundle, by: int) -> None:
         """Move a bundle down the list by some rows, or up by as many below zero."""
-        place = self.bundles.index(bundle)
-        wanted = min(max(place + by, 0), len(self.bundles) - 1)
+        index = self.bundles.index(bundle)
+        wanted = min(max(index + by, 0), len(self.bundles) - 1)
         self.history.act(f"Move {bundle.name}", acts.move(bundle.id, wanted))
 
     def set_colour(self, bundle: OpenBundle, colour: str) -> None:

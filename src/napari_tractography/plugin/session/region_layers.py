@@ -11,7 +11,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
-from weakref import WeakKeyDictionary, WeakSet
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from app_model.types import KeyCode, KeyMod
@@ -40,6 +40,7 @@ from ..layers.region_entries import (
 )
 from ..layers.spheres import Spheres
 from ..layers.volume_layers import label_colours, see_within
+from ..listening import Listening
 from ..space.display import DisplaySpace
 from ..space.layer_list import index_of_lowest, insert_beside, move_below
 from ..streamlines.layer import Streamlines
@@ -79,7 +80,7 @@ class Regions:
         self._shown: tuple[RegionState, ...] = ()
         self._regions_by_state: WeakKeyDictionary[RegionState, list[Region]] = WeakKeyDictionary()
         self._written: WeakKeyDictionary[Layer, RegionState] = WeakKeyDictionary()
-        self._heard: WeakSet[Layer] = WeakSet()  # layers that are listened to
+        self._heard: WeakKeyDictionary[Layer, Listening] = WeakKeyDictionary()
         self._is_showing = Flag()  # whether layers are being given what they are to show
         self._is_closed = False
         self._in_stroke: set[Layer] = set()  # that are being painted
@@ -515,21 +516,19 @@ class Regions:
         """Listen to a layer, once."""
         if layer in self._heard:
             return
-        self._heard.add(layer)
-        events = layer.events
-        events.name.connect(self._on_name)
-        events.data.connect(self._on_data)
-        if isinstance(layer, Labels):
-            events.paint.connect(self._on_data)
-            events.labels_update.connect(self._on_data)
-            events.set_data.connect(self._on_drawn)
-            if layer.metadata.get(PAINTED_KEY):
-                layer.mouse_drag_callbacks.append(self._on_stroke)
-                # Before napari's own undo of this layer: it would leave the order of acts.
-                layer.bind_key(UNDO_KEY, lambda _layer: self.document.undo(), overwrite=True)
-                layer.bind_key(REDO_KEY, lambda _layer: self.document.redo(), overwrite=True)
-        else:
-            events.size.connect(self._on_data)
+        is_labels, events = isinstance(layer, Labels), layer.events
+        of_voxels = [events.paint, events.labels_update] if is_labels else [events.size]
+        self._heard[layer] = Listening(
+            (events.name, self._on_name),
+            *((event, self._on_data) for event in (events.data, *of_voxels)),
+            *([(events.set_data, self._on_drawn)] if is_labels else []),
+        )
+        self._heard[layer].open()
+        if is_labels and layer.metadata.get(PAINTED_KEY):
+            layer.mouse_drag_callbacks.append(self._on_stroke)
+            # Before napari's own undo of this layer: it would leave the order of acts.
+            layer.bind_key(UNDO_KEY, lambda _layer: self.document.undo(), overwrite=True)
+            layer.bind_key(REDO_KEY, lambda _layer: self.document.redo(), overwrite=True)
 
     def open(self) -> None:
         """Listen to the layers that there are, after :meth:`close`."""
@@ -550,20 +549,12 @@ class Regions:
         """Stop listening to layers; the regions stay in them."""
         self._check.stop()
         self._is_closed = True
-        for layer in list(self._heard):
-            events = layer.events
-            events.name.disconnect(self._on_name)
-            events.data.disconnect(self._on_data)
-            if isinstance(layer, Labels):
-                events.paint.disconnect(self._on_data)
-                events.labels_update.disconnect(self._on_data)
-                events.set_data.disconnect(self._on_drawn)
-                if layer.metadata.get(PAINTED_KEY):
-                    layer.mouse_drag_callbacks.remove(self._on_stroke)
-                    layer.bind_key(UNDO_KEY, None)
-                    layer.bind_key(REDO_KEY, None)
-            else:
-                events.size.disconnect(self._on_data)
+        for layer, listening in list(self._heard.items()):
+            listening.close()
+            if self._on_stroke in layer.mouse_drag_callbacks:
+                layer.mouse_drag_callbacks.remove(self._on_stroke)
+                layer.bind_key(UNDO_KEY, None)
+                layer.bind_key(REDO_KEY, None)
         self._heard.clear()
 
     def _ceiling(self) -> int:

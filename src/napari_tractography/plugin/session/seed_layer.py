@@ -234,7 +234,7 @@ class SeedLayer:
 
 
 def are_same(some: PlacedSeeds, others: PlacedSeeds) -> bool:
-    """Return whether seeds lie at the same places with the same values of their own."""
+    """Return whether seeds lie at the same positions with the same values of their own."""
     if not np.array_equal(some.positions_mm, others.positions_mm):
         return False
     one, other = ({**no_values(len(seeds)), **seeds.own} for seeds in (some, others))

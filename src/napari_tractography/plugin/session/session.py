@@ -320,9 +320,9 @@ class Session:
         layers = self.viewer.layers
         wanted = [b.layer for b in self.bundles if b.is_shown and b.layer in layers]
         positions = sorted(layers.index(layer) for layer in wanted)
-        for place, layer in zip(positions, wanted, strict=True):
-            if layers[place] is not layer:
-                layers.move(layers.index(layer), place)
+        for index, layer in zip(positions, wanted, strict=True):
+            if layers[index] is not layer:
+                layers.move(layers.index(layer), index)
 
     # -- layers of streamlines -----------------------------------------------------------------
 

@@ -212,13 +212,13 @@ class DisplaySpace:
         return np.asarray(points @ inverse[:3, :3].T + inverse[:3, 3])
 
     def shown_at(self, positions_mm: ArrayLike) -> NDArray[np.float64]:
-        """Map (n, 3) RAS+ mm of a few places to display coordinates, axes z, y, x, float64."""
+        """Map (n, 3) RAS+ mm of a few positions to display coordinates, axes z, y, x, float64."""
         positions = np.asarray(positions_mm, dtype=np.float64).reshape(-1, 3)
         there = self.world_to_display
         return np.asarray((positions @ there[:3, :3].T + there[:3, 3])[:, ::-1])
 
     def apart(self, other: DisplaySpace) -> float:
-        """Return how far apart two spaces show a place of the other's volume, at most.
+        """Return how far apart two spaces show a position of the other's volume, at most.
 
         In the unit of the display; 0 where the other has no volume, or another unit.
         """

@@ -7,6 +7,7 @@ and one row of :data:`MODES`: the choices of the panel, its settings and the doc
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
@@ -157,40 +158,29 @@ _DIRECTIONS: tuple[tuple[str, RGB], ...] = (
 )
 
 
-def length_colours(
-    tractogram: Tractogram,
-    *,
-    colormap: str = DEFAULT_COLORMAP,
-    limits: tuple[float, float] | None = None,
-    **_: Any,
-) -> Colours:
-    """Colour by the length of each streamline, mm."""
-    return value_colours(
-        tractogram,
-        tractogram.lengths_mm,
-        label="Length",
-        unit="mm",
-        colormap=colormap,
-        limits=limits,
-    )
+def _by_number(
+    label: str, unit: str, numbers: Callable[[Tractogram], ArrayLike]
+) -> Callable[..., Colours]:
+    """Return a function that colours by a number of each streamline."""
+
+    def colours(
+        tractogram: Tractogram,
+        *,
+        colormap: str = DEFAULT_COLORMAP,
+        limits: tuple[float, float] | None = None,
+        **_: Any,
+    ) -> Colours:
+        values = numbers(tractogram)
+        return value_colours(
+            tractogram, values, label=label, unit=unit, colormap=colormap, limits=limits
+        )
+
+    return colours
 
 
-def curvature_colours(
-    tractogram: Tractogram,
-    *,
-    colormap: str = DEFAULT_COLORMAP,
-    limits: tuple[float, float] | None = None,
-    **_: Any,
-) -> Colours:
-    """Colour by the mean curvature of each streamline: total turning over length, 1/mm."""
-    return value_colours(
-        tractogram,
-        mean_curvature_per_mm(tractogram),
-        label="Mean curvature",
-        unit="1/mm",
-        colormap=colormap,
-        limits=limits,
-    )
+length_colours = _by_number("Length", "mm", lambda tractogram: tractogram.lengths_mm)
+# Total turning over length.
+curvature_colours = _by_number("Mean curvature", "1/mm", mean_curvature_per_mm)
 
 
 def weight_colours(
@@ -364,9 +354,9 @@ def value_colours(
         [ensure_colormap(colormap).map(np.linspace(0, 1, _LUT_SIZE)), [UNKNOWN]]
     ).astype(np.float32)
     span = high - low
-    place = (number - np.float32(low)) / np.float32(span) if span else np.full_like(number, 0.5)
-    place = np.where(finite, np.clip(place, 0, 1) * (_LUT_SIZE - 1) + 0.5, _LUT_SIZE)
-    rgba = np.clip(table, 0, 1)[place.astype(np.intp)]
+    position = (number - np.float32(low)) / np.float32(span) if span else np.full_like(number, 0.5)
+    position = np.where(finite, np.clip(position, 0, 1) * (_LUT_SIZE - 1) + 0.5, _LUT_SIZE)
+    rgba = np.clip(table, 0, 1)[position.astype(np.intp)]
     if per_streamline:
         rgba = np.repeat(rgba, np.diff(tractogram.offsets), axis=0)
     if not finite.any():  # a scale would be read as if there were numbers

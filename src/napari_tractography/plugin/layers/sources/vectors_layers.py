@@ -1,4 +1,4 @@
-"""napari's Vectors layers as sources: vectors at the places of a regular grid become an FOD.
+"""napari's Vectors layers as sources: vectors at the points of a regular grid become an FOD.
 
 Called by the Data section.
 """
@@ -26,8 +26,8 @@ def vectors_layers(layers: Iterable[Layer]) -> list[Layer]:
 def fod_of_vectors(layer: Vectors, space: DisplaySpace) -> Fod:
     """Return the vectors of a layer as peaks.
 
-    Their places are voxel centres, and the lengths of their projections amplitudes. The layer's own
-    transform leads to the display, from where it goes to RAS+ mm as for all layers without an
+    Their positions are voxel centres, and the lengths of their projections amplitudes. The layer's
+    own transform leads to the display, from where it goes to RAS+ mm as for all layers without an
     affine.
 
     Parameters

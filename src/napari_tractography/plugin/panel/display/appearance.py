@@ -34,6 +34,7 @@ from ...session.session import Session
 from ...space.display import display_space_of_layer
 from ...streamlines.colouring import VALUES
 from ...streamlines.colours import DEFAULT_COLOUR, MODES, ONE_COLOUR, rgba_of
+from ...streamlines.display_parameters import LIGHT_SPEC, SLAB_SPEC, WIDTH_SPEC
 from ...streamlines.layer import MAX_VERTICES, Streamlines
 from ..widgets.controls import (
     form,
@@ -98,17 +99,7 @@ def display_specs() -> tuple[ParameterSpec, ...]:
             help="Streamlines farther apart than this, on average along them, are in different "
             "clusters.",
         ),
-        ParameterSpec(
-            name="width",
-            label="Width",
-            default=2.0,
-            unit="px",
-            minimum=0.5,
-            maximum=20.0,
-            increment=0.5,
-            slider=(0.5, 10.0),
-            help="Width of the lines on the screen.",
-        ),
+        WIDTH_SPEC,
         ParameterSpec(
             name="opacity",
             label="Opacity",
@@ -119,26 +110,8 @@ def display_specs() -> tuple[ParameterSpec, ...]:
             slider=(0.0, 1.0),
             help="1 hides what is behind a line, 0 hides the line.",
         ),
-        ParameterSpec(
-            name="lit",
-            label="Light in 3-D",
-            default=True,
-            help="Shade lines by the way they run, part those that cross by halos, and fade what "
-            "is far away.",
-        ),
-        ParameterSpec(
-            name="slab_mm",
-            label="Slab",
-            default=4.0,
-            unit="mm",
-            minimum=0.1,
-            maximum=500.0,
-            increment=0.5,
-            slider=(0.5, 40.0),
-            is_scaled=True,
-            help="Thickness of the slab around the slice in which a 2-D view shows streamlines, "
-            "and a clipped 3-D view.",
-        ),
+        LIGHT_SPEC,
+        SLAB_SPEC,
         ParameterSpec(
             name="max_vertices",
             label="Show at most",

@@ -13,22 +13,14 @@ from typing import Any
 from qtpy.QtCore import Qt
 from qtpy.QtWidgets import QHBoxLayout, QLabel, QSlider, QWidget
 
-from ....model.parameters import ParameterSpec
 from ...listening import Listening
 from ...session.open_bundle import BUNDLE_KEY
 from ...session.session import Session
 from ...space.display import AXIS_LABELS
-from ...streamlines.clipping import AXES, CLIPS, NO_CLIP
+from ...streamlines.clipping import AXES, NO_CLIP
+from ...streamlines.display_parameters import CLIP_SPEC
 from ...streamlines.layer import Streamlines
 from ..widgets.controls import parameter_control
-
-CLIP_SPEC = ParameterSpec(
-    name="clip",
-    label="Clip in 3-D",
-    default=NO_CLIP,
-    choices=CLIPS,
-    help="Show in 3-D only the slab around the slice in view, as thick as Slab says.",
-)
 
 
 class SliceControl:

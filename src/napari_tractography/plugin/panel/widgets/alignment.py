@@ -47,7 +47,7 @@ class Alignment(QWidget):  # type: ignore[misc]
     def __init__(self, session: Session, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._session = session
-        self._fod_layer: Layer | None = None  # whose place is followed
+        self._fod_layer: Layer | None = None  # whose position is followed
         self._seen: list[Layer] = []  # of which it matters whether they are visible
         self.tilted, self.moved = _label(), _label()
         self.resample = button(

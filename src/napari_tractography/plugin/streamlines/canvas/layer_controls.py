@@ -25,12 +25,13 @@ from napari._qt.layer_controls.widgets.qt_widget_controls_base import (
 )
 from napari.layers import Tracks
 from napari.layers.base._base_constants import Mode
-from qtpy.QtCore import Qt
-from qtpy.QtWidgets import QCheckBox, QComboBox, QDoubleSpinBox, QHBoxLayout, QSlider, QWidget
+from qtpy.QtWidgets import QWidget
 
-from ..clipping import CLIPS, NO_CLIP
-
-STEPS = 10  # of a slider, for each unit
+from ....model.parameters import ParameterSpec
+from ...flag import Flag
+from ...panel.widgets.controls import parameter_control
+from ..clipping import NO_CLIP
+from ..display_parameters import CLIP_AT_SPEC, CLIP_SPEC, LIGHT_SPEC, SLAB_SPEC, WIDTH_SPEC
 
 
 class StreamlineControls(QtLayerControls):  # type: ignore[misc]
@@ -57,136 +58,54 @@ class StreamlineControls(QtLayerControls):  # type: ignore[misc]
             self._add_widget_controls(row)
 
 
-class _Row(QtWidgetControlsBase):  # type: ignore[misc]
-    """A label and a widget that shows an attribute of a layer and sets it, of others too.
+class Row(QtWidgetControlsBase):  # type: ignore[misc]
+    """The control of a parameter of streamlines layers.
 
     Parameters
     ----------
     parent : QWidget
     layers : sequence of Streamlines
         The first is shown, all are set.
-    name, event : str
-        Of the attribute, and of the event that tells of its changes.
-    text : str
+    spec : ParameterSpec
+        Of the attribute that it is named by.
+    event : str
+        Of the layer, which tells of changes of the attribute.
     """
 
     def __init__(
-        self, parent: QWidget, layers: Sequence[Any], name: str, event: str, text: str
+        self, parent: QWidget, layers: Sequence[Any], spec: ParameterSpec, event: str
     ) -> None:
         super().__init__(parent, layers[0])
+        self.name, self.control = spec.name, parameter_control(spec)
+        self.label = QtWrappedLabel(f"{spec.label[0].lower()}{spec.label[1:]}:")
         self._layers = list(layers)
-        self.name = name
-        self.label = QtWrappedLabel(f"{text}:")
-        self.widget = QWidget()
-        self._event = event
+        self._event = layers[0].events[event]
+        self._is_showing = Flag()
+        self.control.changed.connect(self._set)
+        self._event.connect(self._show)
+        self._show()
 
-    def _follow(self, show: Callable[[], None]) -> None:
-        """Show the attribute now and whenever it changes."""
+    def _show(self, _event: Any = None) -> None:
+        with self._is_showing:
+            self.control.value = getattr(self._layer, self.name)
+        if self.name == CLIP_AT_SPEC.name:
+            self.control.native.setEnabled(self._layer.clip != NO_CLIP)
 
-        def on_change(_event: Any = None) -> None:
-            show()
-
-        getattr(self._layer.events, self._event).connect(on_change)
-        self._callbacks.append(on_change)
-        show()
+    def _set(self, value: Any) -> None:
+        for layer in [] if self._is_showing else self._layers:
+            if getattr(layer, self.name) != value:
+                setattr(layer, self.name, value)
 
     def disconnect_widget_controls(self) -> None:
         """Disconnect layer from widget controls."""
-        for callback in self._callbacks:
-            getattr(self._layer.events, self._event).disconnect(callback)
-        self._callbacks.clear()
-
-    def _set(self, value: Any) -> None:
-        for layer in self._layers:
-            if getattr(layer, self.name) != value:
-                setattr(layer, self.name, value)
+        self._event.disconnect(self._show)
 
     def _change_ndisplay(self, _ndisplay: int) -> None:
         """Stay as it is in slices and in 3-D; napari tells the controls of several layers."""
 
     def get_widget_controls(self) -> list[tuple[QtWrappedLabel, QWidget]]:
         """Return what stands in the row."""
-        return [(self.label, self.widget)]
-
-
-class _Number(_Row):
-    """A slider and a box."""
-
-    def __init__(
-        self,
-        parent: QWidget,
-        layers: Sequence[Any],
-        name: str,
-        event: str,
-        limits: tuple[float, float],
-        unit: str,
-    ) -> None:
-        super().__init__(parent, layers, name, event, name.removesuffix("_mm"))
-        self.slider = QSlider(Qt.Orientation.Horizontal)
-        self.slider.setRange(*(round(STEPS * limit) for limit in limits))
-        self.box = QDoubleSpinBox()
-        self.box.setRange(0.1, 1000.0)
-        self.box.setDecimals(1)
-        self.box.setSingleStep(0.5)
-        self.box.setSuffix(f" {unit}")
-        layout = QHBoxLayout(self.widget)
-        layout.setContentsMargins(0, 0, 0, 0)
-        layout.addWidget(self.slider, 1)
-        layout.addWidget(self.box)
-        self.slider.valueChanged.connect(lambda value: self._set(value / STEPS))
-        self.box.valueChanged.connect(self._set)
-        self._follow(self._show)
-
-    def _show(self) -> None:
-        value = float(getattr(self._layer, self.name))
-        for widget, shown in ((self.slider, round(STEPS * value)), (self.box, value)):
-            widget.blockSignals(True)
-            widget.setValue(shown)
-            widget.blockSignals(False)
-
-
-class _Switch(_Row):
-    """A check box."""
-
-    def __init__(self, parent: QWidget, layers: Sequence[Any], name: str, event: str) -> None:
-        super().__init__(parent, layers, name, event, "light in 3-D")
-        self.widget = QCheckBox()
-        self._follow(lambda: self.widget.setChecked(bool(getattr(layers[0], name))))
-        self.widget.toggled.connect(self._set)
-
-
-class _Clip(_Row):
-    """Across which axis a slab is cut out in 3-D, and where its middle is."""
-
-    def __init__(self, parent: QWidget, layers: Sequence[Any]) -> None:
-        super().__init__(parent, layers, "clip", "clip", "clip in 3-D")
-        self.choice = QComboBox()
-        self.choice.addItems(CLIPS)
-        self.position = QDoubleSpinBox()
-        self.position.setRange(-10_000.0, 10_000.0)
-        self.position.setDecimals(1)
-        self.position.setSuffix(" mm")
-        self.position.setButtonSymbols(QDoubleSpinBox.ButtonSymbols.NoButtons)  # no room for them
-        layout = QHBoxLayout(self.widget)
-        layout.setContentsMargins(0, 0, 0, 0)
-        layout.addWidget(self.choice, 1)
-        layout.addWidget(self.position)
-        self.choice.currentTextChanged.connect(self._set)
-        self.position.valueChanged.connect(self._set_position)
-        self._follow(self._show)
-
-    def _set_position(self, value: float) -> None:
-        for layer in self._layers:
-            layer.clip_at_mm = value
-
-    def _show(self) -> None:
-        for widget in (self.choice, self.position):
-            widget.blockSignals(True)
-        self.choice.setCurrentText(self._layer.clip)
-        self.position.setValue(self._layer.clip_at_mm)
-        self.position.setEnabled(self._layer.clip != NO_CLIP)
-        for widget in (self.choice, self.position):
-            widget.blockSignals(False)
+        return [(self.label, self.control.native)]
 
 
 class _Nothing(QtWidgetControlsBase):  # type: ignore[misc]
@@ -200,11 +119,12 @@ class _Nothing(QtWidgetControlsBase):  # type: ignore[misc]
         """Do nothing."""
 
 
-ROWS: dict[str, Callable[..., _Row]] = {
-    "width": partial(_Number, name="width", event="tail_width", limits=(0.5, 10.0), unit="px"),
-    "light": partial(_Switch, name="lit", event="lit"),
-    "slab": partial(_Number, name="slab_mm", event="tail_length", limits=(0.5, 40.0), unit="mm"),
-    "clip": _Clip,
+ROWS: dict[str, Callable[..., Row]] = {
+    "width": partial(Row, spec=WIDTH_SPEC, event="tail_width"),
+    "light": partial(Row, spec=LIGHT_SPEC, event="lit"),
+    "slab": partial(Row, spec=SLAB_SPEC, event="tail_length"),
+    "clip": partial(Row, spec=CLIP_SPEC, event="clip"),
+    "clip at": partial(Row, spec=CLIP_AT_SPEC, event="clip"),
 }
 # Of napari's controls of several Tracks layers, those that mean something for streamlines.
 SHARED = (
