@@ -96,14 +96,14 @@ def test_there_are_never_more_than_the_limit(monkeypatch):
     assert glyphs.n_in_slice == 3600
     assert 0 < glyphs.n_shown <= MAX_GLYPHS
     monkeypatch.setattr(module, "MAX_GLYPHS", 100)
-    glyphs.scale = 2.0
+    glyphs.set_shape(2.0, glyphs.min_amplitude)
     assert glyphs.n_shown <= 100
     glyphs.close()
 
 
 def test_an_empty_slice_and_high_floors_draw_nothing(shown):
     viewer, _, glyphs = shown
-    glyphs.min_amplitude = 1e6
+    glyphs.set_shape(glyphs.scale, 1e6)
     vertices, triangles = glyphs.layer.data[:2]
     sides = vertices[triangles][:, 1:] - vertices[triangles][:, :1]
     assert np.abs(sides).max() < 1e-6

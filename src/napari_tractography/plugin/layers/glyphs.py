@@ -177,7 +177,7 @@ class FodGlyphs:
     fod : Fod
     space : DisplaySpace
     scale, min_amplitude : float
-        See :func:`glyph_mesh`.
+        See :func:`glyph_mesh`; :meth:`set_shape` changes them.
 
     Attributes
     ----------
@@ -199,8 +199,8 @@ class FodGlyphs:
         self.viewer = viewer
         self.fod = fod
         self.space = space
-        self._scale = scale
-        self._min_amplitude = min_amplitude
+        self.scale = scale
+        self.min_amplitude = min_amplitude
         self.n_shown = 0
         self.n_in_slice = 0
         self._drawn_for: tuple[Any, ...] = ()
@@ -225,29 +225,9 @@ class FodGlyphs:
         )
         self._listening.open()
 
-    @property
-    def scale(self) -> float:
-        """Size; 1 makes a usual glyph in view as wide as a voxel."""
-        return self._scale
-
-    @scale.setter
-    def scale(self, value: float) -> None:
-        self._scale = value
-        self._update()
-
-    @property
-    def min_amplitude(self) -> float:
-        """Amplitudes below count as zero."""
-        return self._min_amplitude
-
-    @min_amplitude.setter
-    def min_amplitude(self, value: float) -> None:
-        self._min_amplitude = value
-        self._update()
-
     def set_shape(self, scale: float, min_amplitude: float) -> None:
         """Set size and floor with one redraw."""
-        self._scale, self._min_amplitude = scale, min_amplitude
+        self.scale, self.min_amplitude = scale, min_amplitude
         self._update()
 
     def close(self) -> None:
@@ -312,8 +292,8 @@ class FodGlyphs:
             self.fod,
             self.space,
             voxels,
-            scale=self._scale,
-            min_amplitude=self._min_amplitude,
+            scale=self.scale,
+            min_amplitude=self.min_amplitude,
             flat_axis=flat,
             n_directions=fits[-1] if fits else min(FINENESS.values()),
         )
