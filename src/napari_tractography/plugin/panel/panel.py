@@ -17,7 +17,6 @@ from qtpy.QtWidgets import QCheckBox, QScrollArea, QVBoxLayout, QWidget
 from ...errors import TractographyError
 from ...model.seeding_parameters import SEED_SOURCES, SeedingParameters
 from ..flag import Flag
-from ..layers.frames import follow_volume
 from ..session.filtering import Filtering
 from ..session.listing import BundleList
 from ..session.open_bundle import OpenBundle
@@ -335,7 +334,7 @@ class TractographyPanel(QWidget):  # type: ignore[misc]
     def _refresh_layers(self, _event: Any = None) -> None:
         self.session.take_reopened()
         self.data.refresh_layers()
-        follow_volume(self.session)
+        self.session.follow_volume()
         self.seeds.refresh_layers()
         self.tissues.refresh_layers()
         self.appearance.refresh_layers()

@@ -49,12 +49,12 @@ from ..document import (
 )
 from ..flag import Flag
 from ..layers.fod_opening import FodOpening
-from ..layers.frames import show_in
 from ..layers.layer_watch import LayerWatch
 from ..layers.tissue_layers import tissue_layers, tissues_of
 from ..layers.volume_layers import (
     fod_grid_of,
     fod_of,
+    frame_of,
     mask_layers,
     mask_of,
     opening_of,
@@ -65,7 +65,7 @@ from ..listening import Listening
 from ..requests import Arrived, Request
 from ..run_seeding import SeedBetween, Seeding, SeedVoxels
 from ..space.display import DisplaySpace
-from ..space.extent import sliders_kept
+from ..space.extent import slices_kept, sliders_kept
 from ..space.layer_list import insert_beside
 from ..streamlines.layer import Streamlines
 from ..words import plural
@@ -604,8 +604,27 @@ class Session:
         grid = fod_grid_of(self.fod_layer)
         if grid is None:  # without one everything stays where it is
             return []
-        show_in(self, DisplaySpace.of(grid))
+        self._show_in(DisplaySpace.of(grid))
         return [self.seeds_changed.emit]
+
+    def _show_in(self, space: DisplaySpace) -> None:
+        """Show streamlines, seeds and regions, which stay where they are in RAS+ mm, in a space."""
+        self.space = space
+        for layer in self.viewer.layers:
+            if isinstance(layer, Streamlines) and layer.space != space:
+                layer.space = space
+        with slices_kept(self.viewer):
+            self.seeds.show_in(space)
+            self.regions.show_in(space)
+
+    def follow_volume(self) -> None:
+        """Without an FOD lie on a volume with a known affine: oblique ones are shown untilted."""
+        if fod_grid_of(self.fod_layer) is not None:
+            return
+        space = self.space if self.space.grid is not None else frame_of(self.viewer.layers)
+        lines = [layer for layer in self.viewer.layers if isinstance(layer, Streamlines)]
+        if space != self.space or any(layer.space.grid is None for layer in lines):
+            self._show_in(space)
 
     def _follow_opening(self) -> None:
         """Learn when the FOD that is chosen has been read, if it is being read, and no other."""

@@ -12,9 +12,10 @@ from typing import Any
 from napari.layers import Layer, Vectors
 from napari.utils.notifications import show_error
 from qtpy.QtCore import QTimer
-from qtpy.QtWidgets import QFileDialog, QProgressBar, QWidget
+from qtpy.QtWidgets import QFileDialog, QMessageBox, QProgressBar, QWidget
 
 from ....errors import AmbiguousKindError, TractographyError
+from ....fields.kinds import read_kinds
 from ....fields.readings import AUTO
 from ....files.formats import dialog_filter, fod_endings, volume_endings
 from ....files.paths import GivenUpError
@@ -45,11 +46,11 @@ from ...streamlines.layer import Streamlines
 from ..widgets.alignment import Alignment
 from ..widgets.busy_dialog import errors_shown, wait_for
 from ..widgets.controls import form, layer_choice, offer_layers
-from ..widgets.kind_dialog import ask_kind
 from ..widgets.layout import button, row, stack, wrapped
 from .image import ImageSection
 
 VOLUME_OPACITY = 0.3
+TITLE = "What does the file hold?"
 PROGRESS_STEPS = 1000
 
 
@@ -165,7 +166,7 @@ class DataSection(QWidget):  # type: ignore[misc]
             )
 
     def _ask_kind(self, path: str | Path, error: AmbiguousKindError) -> None:
-        kind = ask_kind(error, self)
+        kind = _ask_kind(error, self)
         if kind:
             self.add_fod(path, kind)
 
@@ -277,3 +278,17 @@ class DataSection(QWidget):  # type: ignore[misc]
 def _is_above(layer: Layer) -> bool:
     """Return whether volumes lie below a layer: seeds, regions and streamlines."""
     return isinstance(layer, Streamlines | SeedPoints | Spheres)
+
+
+def _ask_kind(error: AmbiguousKindError, parent: QWidget) -> str:
+    """Return the kind that the person chooses among those that the error names, or ""."""
+    box = QMessageBox(QMessageBox.Icon.Question, TITLE, str(error), parent=parent.window())
+    kinds = read_kinds()
+    buttons = {
+        box.addButton(f"Read as {kinds[name].short}", QMessageBox.ButtonRole.AcceptRole): name
+        for name in error.kinds
+    }
+    cancel = box.addButton(QMessageBox.StandardButton.Cancel)
+    box.setDefaultButton(cancel)
+    box.exec()
+    return buttons.get(box.clickedButton(), "")
