@@ -44,9 +44,8 @@ def project_of(
             continue
         if source is None:
             if not state.is_blank:
-                left_out[bundle] = (
-                    f"{state.name} is left out: it has neither seeds nor streamlines."
-                )
+                why = bundles.session.why_impossible(bundle)
+                left_out[bundle] = f"{state.name} is left out: {why}"
             continue
         mode = str(state.style.get("colour_by", "direction"))
         created = Bundle(

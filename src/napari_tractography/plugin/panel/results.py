@@ -13,7 +13,6 @@ from qtpy.QtCore import Qt
 from qtpy.QtGui import QShowEvent
 from qtpy.QtWidgets import QLabel, QProgressBar, QWidget
 
-from ...errors import TractographyError
 from ...geometry.units import MM, length_text, per_mm
 from ...streamlines.tractogram import Tractogram
 from ...tracking import report
@@ -208,7 +207,7 @@ class Results(QWidget):  # type: ignore[misc]
         is_outdated = text.startswith(OUTDATED.partition("{}")[0])
         self.notice.setToolTip(NOTICE_HELP.get(text, OUTDATED_HELP if is_outdated else ""))
         if text == IMPOSSIBLE:
-            self.notice.setToolTip(why_impossible(self.session))
+            self.notice.setToolTip(self.session.why_impossible())
         self.notice.setVisible(bool(text))
 
     def _on_started(self, run: Run) -> None:
@@ -328,15 +327,6 @@ def height_of(n_lines: int, label: QLabel) -> int:
     height: int = label.heightForWidth(label.width())
     label.setText(text)
     return height
-
-
-def why_impossible(session: Session) -> str:
-    """Return why nothing can be run now."""
-    try:
-        session.request()
-    except TractographyError as error:
-        return str(error)
-    return ""
 
 
 def outdated(changes: list[str] | None) -> str:

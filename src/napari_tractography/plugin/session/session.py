@@ -964,7 +964,9 @@ class Session:
             )
         if fod is None:
             raise InvalidFodError("There is no FOD; open one (File > Open) or choose its layer.")
-        self._check_open(state)
+        closed = self.closed_input(state)
+        if closed is not None:
+            raise closed
         seeding = self.make_seeding(state)
         mask_layer = self._layer_of(state.mask)
         mask = None if mask_layer is None else mask_of(mask_layer, self._space_of(state))
@@ -984,18 +986,28 @@ class Session:
             n_preview=n_preview,
         )
 
-    def _check_open(self, state: BundleState) -> None:
-        """Refuse a bundle whose masks or tissue image were closed: it would be another one."""
+    def closed_input(self, state: BundleState | None = None) -> TractographyError | None:
+        """Return why a bundle is not tracked whose masks or tissue image were closed, or None."""
+        state = self.state if state is None else state
         inputs = {"mask": (state.mask, "Data"), "tissue image": (state.tissues, "Tissues")}
         if state.seeding.source in SEEDED_IN_MASK:
             inputs["seed mask"] = state.seed_mask, "Seeds"
         for what, (ref, section) in inputs.items():
             if ref is not None and self._layer_of(ref) is None:
                 error = InvalidTissuesError if ref is state.tissues else InvalidMaskError
-                raise error(
+                return error(
                     f"The {what} {ref.name} was closed; open it again, or choose another or none "
                     f"in {section}."
                 )
+        return None
+
+    def why_impossible(self, bundle: OpenBundle | None = None) -> str:
+        """Return why a bundle, by default the active one, cannot be run now; "" where it can."""
+        try:
+            self.request(bundle)
+        except TractographyError as error:
+            return str(error)
+        return ""
 
     def wanted_of(self, bundle: OpenBundle) -> Request | None:
         """Return what a run of a bundle would track; None where something is missing."""

@@ -58,6 +58,9 @@ def next_step(session: Session) -> str:
     steps = [] if session.fod_layer is not None else ["open an FOD volume"]
     if not session.can_start:
         steps.append(FIRST[session.seeding.source])
+    closed = session.closed_input()
+    if not steps and closed is not None:
+        return str(closed)
     if not steps:
         return "No streamlines yet: press Run, or switch on Live."
     return f"No streamlines yet: {', then '.join([*steps, 'Run'])}."
