@@ -114,12 +114,12 @@ def remove_regions(numbers: Iterable[int]) -> Act:
 
 def change_regions(numbers: Iterable[int], **values: Any) -> Act:
     """Give regions other values, by their ids, whichever bundle they are of."""
-    meant = set(numbers)
+    ids = set(numbers)
 
     def act(now: Snapshot) -> Snapshot:
         for number, state in now.bundles.items():
             regions = tuple(
-                dataclasses.replace(region, **values) if region.id in meant else region
+                dataclasses.replace(region, **values) if region.id in ids else region
                 for region in state.regions
             )
             now = now.replace(number, regions=regions)

@@ -24,7 +24,7 @@ from .timers import repeated
 
 logger = logging.getLogger(__name__)
 
-POLL_MS = 100  # between two looks at the progress
+POLL_MS = 100  # between two reports of the progress
 THREAD_NAME = "tractography-background"
 
 Advance = Callable[[float], None]
@@ -173,5 +173,5 @@ def _outcome(work: Callable[[Advance], Any], task: _Task) -> Iterator[tuple[Any,
         yield work(task.advance), None
     except GivenUpError:
         return
-    except Exception as error:  # whatever it is, the window says so and goes on
+    except Exception as error:  # whatever it is, the window says so and stays alive
         yield None, error

@@ -47,7 +47,7 @@ NO_LIMITS = (0.0, float("inf"))
 class LayerRef:
     """Data that a bundle is tracked with, by the layer that shows them; they may be closed.
 
-    The layer is not kept alive: a bundle goes on to say what it was tracked in when that is gone.
+    The layer is not kept alive: a bundle still says what it was tracked in when that is gone.
     One layer has one reference.
 
     Parameters
@@ -408,7 +408,7 @@ class Document:
         self._last_id = 0
         first = self.new_id()
         self.now = Snapshot({first: BundleState()}, first)
-        self.is_travelling = Flag()  # whether `changed` tells of undo or redo
+        self.is_travelling = Flag()  # whether `changed` is emitted for undo or redo
         self._past: list[Step] = []
         self._future: list[Step] = []
         self._held: Step | None = None  # what a gesture under way began with

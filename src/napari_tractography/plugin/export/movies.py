@@ -33,8 +33,8 @@ def turntable(
 ) -> Generator[int, None, None]:
     """Write a movie of one turn; yield the number of frames done after each.
 
-    The caller, in the main thread, decides between frames whether to go on: closing the generator
-    cancels and leaves no file. The camera ends where it began.
+    The caller, in the main thread, decides between frames whether to continue: closing the
+    generator cancels and leaves no file. The camera ends where it began.
 
     Parameters
     ----------
@@ -103,7 +103,7 @@ def _encode(frames: list[NDArray[np.uint8]], path: Path, write_frames: Any) -> N
     """
     height, width = frames[0].shape[:2]
     writer = write_frames(str(path), (width, height), fps=FRAMES_A_SECOND)
-    with closing(writer):  # else the encoder of a movie that failed goes on
+    with closing(writer):  # else the encoder of a movie that failed keeps running
         writer.send(None)
         for frame in frames:
             writer.send(np.ascontiguousarray(frame))

@@ -77,7 +77,7 @@ class FodOpening:
     """
 
     progressed = Signal(float)  # the fraction of the file that has been read
-    refused = Signal(object)  # AmbiguousKindError, found late; who listens tells the person
+    refused = Signal(object)  # AmbiguousKindError, found late; who listens asks the person
     ended = Signal(object)  # this object: read, failed or cancelled
 
     def __init__(self, path: str | PathLike[str], viewer: Any = None, *, kind: str = AUTO) -> None:

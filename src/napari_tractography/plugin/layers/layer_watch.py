@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from ..timers import delayed
 
 EVENTS = ("data", "paint", "labels_update")
-REDRAWN = "set_data"  # all that napari tells of an undo, and of values changed from a console
+REDRAWN = "set_data"  # all that napari emits for an undo, and of values changed from a console
 CHECK_MS = 200  # after the last time that the layer was redrawn
 
 

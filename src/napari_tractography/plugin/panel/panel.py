@@ -322,7 +322,7 @@ class TractographyPanel(QWidget):  # type: ignore[misc]
         self.bundles.close()
         self.session.close()
         self.results.close_section()
-        self._rest()
+        self._show_idle()
 
     @property
     def _events(self) -> tuple[Any, ...]:
@@ -490,7 +490,7 @@ class TractographyPanel(QWidget):  # type: ignore[misc]
             self.results.advance(self.runs.current)
 
     def _on_run_finished(self, run: Run) -> None:
-        self._rest()
+        self._show_idle()
         tractogram = run.result
         assert tractogram is not None
         self.results.show_finished(run, tractogram)
@@ -499,19 +499,19 @@ class TractographyPanel(QWidget):  # type: ignore[misc]
             show_warning(tractogram.why_empty())
 
     def _on_run_cancelled(self, run: Run) -> None:
-        self._rest()
+        self._show_idle()
         self.results.show_cancelled(run)
 
     def _on_run_kept(self, run: Run) -> None:
         """Say how much a cancelled run had, and leave alone what is shown of the one after it."""
         current = self.runs.current
         if current is None:
-            self._rest()
+            self._show_idle()
         if current is None or current.bundle is not run.bundle:
             self.results.show_cancelled(run)
 
     def _on_run_gave_up(self, _run: Run) -> None:
-        self._rest()
+        self._show_idle()
         self.show_hint()
 
     def _on_edited(self) -> None:
@@ -522,17 +522,17 @@ class TractographyPanel(QWidget):  # type: ignore[misc]
             self.save_button.refresh()
 
     def _on_failed(self, message: str, preview: bool, bundle: OpenBundle) -> None:
-        if self.runs.current is None:  # else that run goes on
-            self._rest()
+        if self.runs.current is None:  # else that run continues
+            self._show_idle()
         self.results.show_problem(bundle, message)
         if bundle is not self.session.bundle:
             message = f"{bundle.name}: {message}"
         if not preview:  # while a seed is dragged one message is enough
             show_error(message)
 
-    def _rest(self) -> None:
+    def _show_idle(self) -> None:
         self._poll.stop()
-        self.results.rest()
+        self.results.show_idle()
         self.cancel_button.setEnabled(self.runs.is_awaiting)
         self.save_button.refresh()
 

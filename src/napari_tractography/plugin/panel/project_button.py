@@ -348,7 +348,7 @@ class ProjectButton(QPushButton):  # type: ignore[misc]
     # -- what is unsaved -----------------------------------------------------------------------
 
     def may_be_lost(self) -> bool:
-        """Ask what to do with what is unsaved; return whether to go on."""
+        """Ask what to do with what is unsaved; return whether to continue."""
         if not self._is_unsaved():
             return True
         choices = QMessageBox.StandardButton

@@ -109,7 +109,7 @@ class Results(QWidget):  # type: ignore[misc]
         stack(self, self.label)
         self._compare = delayed(self, NOTICE_MS, self.refresh_notice)
         self._show_notice("")
-        self.rest()
+        self.show_idle()
         runs.started.connect(self._on_started)
         for signal in (runs.finished, runs.cancelled, runs.kept, runs.gave_up):
             signal.connect(self._compare_later)
@@ -233,7 +233,7 @@ class Results(QWidget):  # type: ignore[misc]
 
     # -- a run ---------------------------------------------------------------------------------
 
-    def rest(self) -> None:
+    def show_idle(self) -> None:
         """Show that no run is under way."""
         self.progress.setRange(0, PROGRESS_STEPS)
         self.progress.setValue(0)

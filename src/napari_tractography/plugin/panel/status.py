@@ -19,7 +19,7 @@ from ..streamlines.layer import Streamlines
 
 
 class StatusPositions:
-    """Puts positions that napari tells of this plugin's layers into the words of the field.
+    """Puts positions that napari gives for this plugin's layers into the words of the field.
 
     Layers of others are left alone.
 

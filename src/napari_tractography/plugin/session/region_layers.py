@@ -567,10 +567,10 @@ class Regions:
         return [entry for entry in entries if entry.layer is layer]
 
     def _on_name(self, event: Any) -> None:
-        meant = self._entries_of(event.source)
-        if meant and not self._is_showing:
-            before, name = meant[0].state.name, str(event.source.name)
-            self._change(f"Rename {before} to {name}", [e.id for e in meant], name=name)
+        entries = self._entries_of(event.source)
+        if entries and not self._is_showing:
+            before, name = entries[0].state.name, str(event.source.name)
+            self._change(f"Rename {before} to {name}", [e.id for e in entries], name=name)
 
     def _on_data(self, event: Any) -> None:
         action = getattr(event, "action", None)
@@ -581,13 +581,13 @@ class Regions:
 
     def _take(self, layer: Layer) -> None:
         """Make an act of what was done to the layer of regions."""
-        meant = self._entries_of(layer)
-        if not meant:
+        entries = self._entries_of(layer)
+        if not entries:
             return
-        numbers, name = [entry.id for entry in meant], str(layer.name)
+        numbers, name = [entry.id for entry in entries], str(layer.name)
         if isinstance(layer, Spheres):
             spheres = spheres_in(layer, self.space)
-            (entry,) = meant
+            (entry,) = entries
             before = entry.state.spheres
             if spheres.shape == before.shape and np.allclose(spheres, before, rtol=0, atol=1e-3):
                 return
@@ -600,15 +600,15 @@ class Regions:
             # Read at the end of the stroke; until then only that it is another.
             self._change(f"Paint {name}", numbers, is_inactive=False)
         else:
-            self._take_painted(layer, meant)
+            self._take_painted(layer, entries)
 
-    def _take_painted(self, layer: Layer, meant: Sequence[Entry]) -> None:
+    def _take_painted(self, layer: Layer, entries: Sequence[Entry]) -> None:
         painted = Painted.of(np.asarray(layer.data))
-        if all(painted.equals(entry.state.painted) for entry in meant):
+        if all(painted.equals(entry.state.painted) for entry in entries):
             return
-        for entry in meant:
+        for entry in entries:
             entry.state = self._written[layer] = dataclasses.replace(entry.state, painted=painted)
-        numbers = [entry.id for entry in meant]
+        numbers = [entry.id for entry in entries]
         self._change(f"Paint {layer.name}", numbers, painted=painted, is_inactive=False)
 
     def _on_stroke(self, layer: Layer, event: Any) -> Iterator[None]:
@@ -634,11 +634,11 @@ class Regions:
         for layer in {entry.layer for entry in self.entries if isinstance(entry.layer, Labels)}:
             if layer in self._in_stroke:
                 continue
-            meant = self._entries_of(layer)
+            entries = self._entries_of(layer)
             if layer.metadata.get(PAINTED_KEY):
-                self._take_painted(layer, meant)
+                self._take_painted(layer, entries)
                 continue
-            for entry in meant:
+            for entry in entries:
                 before = self._regions_by_state.pop(entry.state, None)
                 if before is not None and not same_regions(before, self.of(entry)):
                     self.document.amend(acts.change_regions([entry.id]))

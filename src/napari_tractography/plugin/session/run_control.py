@@ -119,7 +119,7 @@ class RunControl:
     def start(self, *, preview: bool = False) -> Run | None:
         """Start a run, in place of the one under way.
 
-        Returns None where `failed` says why not, and the one under way goes on; and where the FOD
+        Returns None where `failed` says why not, and the one under way continues; and where the FOD
         is still being read: then the run, but no preview, begins when it has been.
         """
         if self.session.opening is not None:
@@ -185,7 +185,7 @@ class RunControl:
         return self.current is not None and self.current.bundle is not self.session.bundle
 
     def switch(self) -> None:
-        """Follow another bundle: a run that somebody asked for goes on, into its own bundle."""
+        """Follow another bundle: a run that a person began continues, into its own bundle."""
         self._settle.stop()
         self._await(None)
         self._is_full_due = self._is_outdated = self._is_waiting = False
@@ -246,7 +246,7 @@ class RunControl:
     def follow(self) -> None:
         """Note that something changed: with `live`, track again.
 
-        A preview under way goes on, or a seed that moves all the time would never show one; the
+        A preview under way continues, or a seed that moves all the time would never show one; the
         next begins when it is there.
         """
         session = self.session
@@ -257,7 +257,7 @@ class RunControl:
         result = session.state.result_request
         is_whole = result is not None and result.is_whole
         if session.document.is_travelling and is_whole and session.is_result_current:
-            self._rest()  # undo has brought the result with what it is of
+            self._stop_following()  # undo has brought the result with what it is of
             return
         if session.has_edits:
             self._is_waiting = True
@@ -270,7 +270,7 @@ class RunControl:
             self.start(preview=True)
         self._settle.start()
 
-    def _rest(self) -> None:
+    def _stop_following(self) -> None:
         """Follow nothing: what is shown is what would be tracked."""
         self._settle.stop()
         self._is_full_due = self._is_outdated = self._is_waiting = False
@@ -287,7 +287,7 @@ class RunControl:
             self._track_all()
 
     def _on_edited(self) -> None:
-        """Keep what was edited by hand from what Live has under way; go on when it is undone."""
+        """Keep what was edited by hand from what Live has under way; continue when it is undone."""
         session = self.session
         if not session.has_edits:
             if self._is_waiting:
@@ -299,7 +299,7 @@ class RunControl:
         self._is_full_due = False
         run = None if self._is_of_another else self.current
         if run is not None and not run.is_live:
-            run.drops_edits = True  # the person asked for it: it goes on, and says so at its end
+            run.drops_edits = True  # the person asked for it: it continues, and says so at its end
             return
         self._is_waiting = self._settle.isActive() or run is not None
         self._settle.stop()

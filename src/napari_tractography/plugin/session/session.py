@@ -216,10 +216,10 @@ class Session:
     # -- showing the document ------------------------------------------------------------------
 
     def _show(self) -> None:
-        """Let all layers show the snapshot of now, and tell what differs from the last one."""
+        """Let all layers show the snapshot of now, and emit what differs from the last one."""
         self._is_outdated = True
         if self._is_showing:
-            return  # whatever is showing goes on with the newer one
+            return  # the call that is under way shows the newer one
         while self._is_outdated:
             self._is_outdated = False
             before, self._shown = self._shown, self.document.now
@@ -757,7 +757,7 @@ class Session:
         Raises
         ------
         InvalidParameterError
-            When a value is out of range or contradicts another; tracking then goes on with the
+            When a value is out of range or contradicts another; tracking then continues with the
             parameters before.
         """
         change, key = acts.choose(values), ("parameter", *values)

@@ -293,7 +293,7 @@ def display_space_of_layer(layer: Any) -> DisplaySpace:
 def set_units(layer: Any, units: tuple[str, ...]) -> None:
     """Give a layer units of length.
 
-    napari 0.9.2 goes on slicing a layer by the units that it had before, until its scale is set.
+    napari 0.9.2 keeps slicing a layer by the units that it had before, until its scale is set.
     """
     before = layer.units
     layer.units = units

@@ -236,7 +236,7 @@ class Editor:
     def show(self, whole: Tractogram, state: EditState | None) -> None:
         """Show a result, with what was edited of it, as it was before or elsewhere.
 
-        Filters stay where the same streamlines go on to be filtered.
+        Filters stay where the streamlines are the same.
         """
         passing = self._passing if self._state is not None else None
         if passing is not None and (whole if state is None else state.base) is not self.base:

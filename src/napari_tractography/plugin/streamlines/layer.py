@@ -502,7 +502,7 @@ class Streamlines(BareTracks):
         """Return the number of the streamline within a few pixels of a position, or None.
 
         The parameters are those of :meth:`napari.layers.Layer.get_value`. In 3-D the foremost
-        streamline along the line of sight is meant.
+        streamline along the line of sight is returned.
         """
         return self._pick(position, view_direction, world)[1]
 

@@ -127,7 +127,7 @@ class AxisControl:
             self.text.setText(NONE if self._value is None else "drawn")
 
     def _on_press(self, viewer: Any, event: Any) -> Iterator[None]:
-        """Take a click as an end of the axis; drags go on moving the view."""
+        """Take a click as an end of the axis; drags move the view as before."""
         if event.button != 1 or event.modifiers:
             return
         pressed = np.asarray(event.pos)

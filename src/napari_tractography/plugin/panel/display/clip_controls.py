@@ -92,18 +92,16 @@ class ClipControls:
             self.apply_to(layer)
 
     def _on_slice(self, _event: Any = None) -> None:
-        self._follow_resting()
+        self._follow_other_bundles()
         if self._axis is not None:  # else a layer that a script clips is left alone
             self._on_choice()
 
-    def _follow_resting(self) -> None:
+    def _follow_other_bundles(self) -> None:
         """Clip the other bundles, as their own look says, at the slice of the viewer."""
         dims = self.viewer.dims
         for layer in self.viewer.layers:
-            is_resting = (
-                BUNDLE_KEY in layer.metadata and layer is not self.session.streamlines_layer
-            )
-            if is_resting and isinstance(layer, Streamlines) and layer.clip != NO_CLIP:
+            is_other = BUNDLE_KEY in layer.metadata and layer is not self.session.streamlines_layer
+            if is_other and isinstance(layer, Streamlines) and layer.clip != NO_CLIP:
                 layer.clip_at_mm = float(dims.point[dims.ndim - len(AXES) + AXES[layer.clip]])
 
     def _on_slider(self, number: int) -> None:

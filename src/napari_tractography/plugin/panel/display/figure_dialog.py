@@ -74,7 +74,7 @@ class OptionsDialog(QDialog):  # type: ignore[misc]
     Parameters
     ----------
     title, verb : str
-        Of the window, and of the button that goes on.
+        Of the window, and of the button that confirms.
     options : QWidget
         Of :func:`option_form`; it belongs to the caller, who keeps what was set.
     note : str

@@ -33,7 +33,7 @@ def connect(where: str) -> Any:
 
 
 class ClusterRow(QWidget):  # type: ignore[misc]
-    """An address, a button, and a line that tells what is wrong.
+    """An address, a button, and a line that says what is wrong.
 
     Attributes
     ----------

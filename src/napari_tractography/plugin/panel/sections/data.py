@@ -148,7 +148,7 @@ class DataSection(QWidget):  # type: ignore[misc]
 
     @errors_shown()
     def add_fod(self, path: str | Path, kind: str = AUTO) -> None:
-        """Open an FOD volume as a layer and choose it; a large file goes on being read.
+        """Open an FOD volume as a layer and choose it; a large file is read in the background.
 
         Where a file does not look like an FOD but could be read as one, the person is asked.
         """

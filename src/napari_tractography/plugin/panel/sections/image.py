@@ -53,7 +53,7 @@ from ..widgets.controls import (
 from ..widgets.layout import button, row, stack, wrapped
 from ..widgets.progress_row import ProgressRow
 
-REFRESH_MS = 500  # between two looks at what has been worked out
+REFRESH_MS = 500  # between two refreshes of what has been computed
 WAIT_MS = 150  # after the last move of a slider, before orientations are computed again
 NO_SCALE = "This image has no physical scale: a voxel counts as 1. How large is it?"
 SIZE_LIMITS = 1e-6, 1e6
@@ -242,13 +242,13 @@ class ImageSection(QWidget):  # type: ignore[misc]
         viewer.reset_view()
 
     def _refresh_if_more(self) -> None:
-        """Follow what is worked out while a run goes on."""
+        """Follow what is computed during a run."""
         fod = self.session.fod
         if fod is not None and fod.blocks is not None and fod.blocks.n_made != self._n_shown:
             self.refresh_blocks()
 
     def refresh_blocks(self, _event: Any = None) -> None:
-        """Bring the layer of what has been worked out up to date, or take it away."""
+        """Update the layer of what has been computed, or take it away."""
         layers = self.session.viewer.layers
         if self._blocks is not None and self._blocks not in layers:
             self._blocks = None

@@ -32,7 +32,7 @@ class SelectionSection(QWidget):  # type: ignore[misc]
     Parameters
     ----------
     session : Session
-        Whose streamlines are meant, unless another streamlines layer is selected in the viewer.
+        Whose streamlines are used, unless another streamlines layer is selected in the viewer.
     """
 
     def __init__(self, session: Session, parent: QWidget | None = None) -> None:

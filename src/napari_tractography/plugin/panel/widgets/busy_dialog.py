@@ -27,7 +27,7 @@ Result = TypeVar("Result")
 
 @contextmanager
 def errors_shown() -> Iterator[None]:
-    """Show what is refused within, and end it there; what a person gave up ends silently.
+    """Show what is refused within, and end it there; what a person cancelled ends silently.
 
     Also a decorator of functions.
     """

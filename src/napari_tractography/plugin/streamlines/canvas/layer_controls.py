@@ -69,7 +69,7 @@ class Row(QtWidgetControlsBase):  # type: ignore[misc]
     spec : ParameterSpec
         Of the attribute that it is named by.
     event : str
-        Of the layer, which tells of changes of the attribute.
+        Of the layer, emitted when the attribute changes.
     """
 
     def __init__(
