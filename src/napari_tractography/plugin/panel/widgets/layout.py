@@ -105,8 +105,9 @@ def wrapped(text: str = "", tooltip: str = "") -> QLabel:
 
 def add_entry(menu: QMenu, text: str, act: Callable[[], object], tooltip: str = "") -> QAction:
     """Add an entry to a menu."""
-    menu.setToolTipsVisible(True)
     entry = menu.addAction(text)
-    entry.setToolTip(tooltip or text)
+    if tooltip:
+        menu.setToolTipsVisible(True)
+        entry.setToolTip(tooltip)
     entry.triggered.connect(lambda _checked=False: act())
     return entry
