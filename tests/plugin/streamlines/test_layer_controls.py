@@ -36,23 +36,23 @@ def test_controls_set_the_layer_and_follow_it(qtbot):
     controls = create_qt_layer_controls(layer)
     qtbot.addWidget(controls)
     rows = controls.rows
-    rows["width"].control.value = 3.5
-    rows["slab"].control.value = 12.0
-    rows["light"].control.value = False
-    rows["clip"].control.value = "coronal"
-    rows["clip at"].control.value = 7.5
+    rows["width"].controls["width"].value = 3.5
+    rows["slab"].controls["slab_mm"].value = 12.0
+    rows["light"].controls["lit"].value = False
+    rows["clip"].controls["clip"].value = "coronal"
+    rows["clip"].controls["clip_at_mm"].value = 7.5
     rows["colour by"].color_by_combobox.setCurrentText("length")
     shown = layer.width, layer.slab_mm, layer.lit, layer.clip, layer.clip_at_mm, layer.colour_by
     assert shown == (3.5, 12.0, False, "coronal", 7.5, "length")
     layer.width, layer.slab_mm, layer.lit, layer.clip = 5.0, 3.0, True, "off"
-    assert rows["width"].control.value == 5.0
-    assert rows["slab"].control.value == 3.0
-    assert rows["light"].control.value
-    assert not rows["clip at"].control.native.isEnabled()
+    assert rows["width"].controls["width"].value == 5.0
+    assert rows["slab"].controls["slab_mm"].value == 3.0
+    assert rows["light"].controls["lit"].value
+    assert not rows["clip"].controls["clip_at_mm"].native.isEnabled()
     for row in rows.values():
         row.disconnect_widget_controls()
     layer.width = 2.0
-    assert rows["width"].control.value == 5.0
+    assert rows["width"].controls["width"].value == 5.0
 
 
 def test_several_layers_have_the_same_controls_and_are_set_together(qtbot):
@@ -63,15 +63,15 @@ def test_several_layers_have_the_same_controls_and_are_set_together(qtbot):
     assert {f"{name}:" for name in ("width", "light in 3-D", "slab", "clip in 3-D")} <= texts
     assert not [text for text in texts if "tail" in text or "head" in text or "graph" in text]
     rows = {row.name: row for row in controls._controls if hasattr(row, "name")}
-    rows["width"].control.value = 4.0
-    rows["lit"].control.value = False
-    rows["clip"].control.value = "axial"
+    rows["width"].controls["width"].value = 4.0
+    rows["lit"].controls["lit"].value = False
+    rows["clip"].controls["clip"].value = "axial"
     assert [(e.width, e.lit, e.clip) for e in layers] == [(4.0, False, "axial")] * 2
     controls.ndisplay = 3
     for row in controls._controls:
         row.disconnect_widget_controls()
     layers[0].width = 2.0
-    assert rows["width"].control.value == 4.0
+    assert rows["width"].controls["width"].value == 4.0
     tracks = [Tracks(np.array([[0, 0, 0, 0], [0, 1, 1, 1.0]])) for _ in range(2)]
     theirs = qt_dynamic_layer_controls.QtDynamicLayerControls(tracks)
     qtbot.addWidget(theirs)

@@ -29,9 +29,12 @@ from qtpy.QtWidgets import QWidget
 
 from ....model.parameters import ParameterSpec
 from ...flag import Flag
-from ...panel.widgets.controls import parameter_control
+from ...panel.widgets.controls import NumberControl, parameter_control
+from ...panel.widgets.layout import row
 from ..clipping import NO_CLIP
 from ..display_parameters import CLIP_AT_SPEC, CLIP_SPEC, LIGHT_SPEC, SLAB_SPEC, WIDTH_SPEC
+
+BOX_WIDTH = 99  # pixels: the dock is as wide as with the controls of other layers
 
 
 class StreamlineControls(QtLayerControls):  # type: ignore[misc]
@@ -54,47 +57,54 @@ class StreamlineControls(QtLayerControls):  # type: ignore[misc]
             **{name: make(parent=self, layers=[layer]) for name, make in ROWS.items()},
         }
         self.rows["colour by"].color_by_combobox_label.setText("colour by:")
-        for row in self.rows.values():
-            self._add_widget_controls(row)
+        for each in self.rows.values():
+            self._add_widget_controls(each)
 
 
 class Row(QtWidgetControlsBase):  # type: ignore[misc]
-    """The control of a parameter of streamlines layers.
+    """The controls of one or two parameters of streamlines layers.
 
     Parameters
     ----------
     parent : QWidget
     layers : sequence of Streamlines
         The first is shown, all are set.
-    spec : ParameterSpec
-        Of the attribute that it is named by.
+    specs : sequence of ParameterSpec
+        Of the attributes that they are named by; without the first there is nothing to the second.
     event : str
-        Of the layer, emitted when the attribute changes.
+        Of the layer, emitted when one of the attributes changes.
     """
 
     def __init__(
-        self, parent: QWidget, layers: Sequence[Any], spec: ParameterSpec, event: str
+        self, parent: QWidget, layers: Sequence[Any], specs: Sequence[ParameterSpec], event: str
     ) -> None:
         super().__init__(parent, layers[0])
-        self.name, self.control = spec.name, parameter_control(spec)
-        self.label = QtWrappedLabel(f"{spec.label[0].lower()}{spec.label[1:]}:")
+        self.name = specs[0].name
+        self.label = QtWrappedLabel(f"{specs[0].label[0].lower()}{specs[0].label[1:]}:")
+        self.controls = {spec.name: parameter_control(spec) for spec in specs}
+        self.widget = row(*(control.native for control in self.controls.values()))
         self._layers = list(layers)
         self._event = layers[0].events[event]
         self._is_showing = Flag()
-        self.control.changed.connect(self._set)
+        for name, control in self.controls.items():
+            if isinstance(control, NumberControl):
+                control.box.setFixedWidth(BOX_WIDTH)
+            control.changed.connect(partial(self._set, name))
         self._event.connect(self._show)
         self._show()
 
     def _show(self, _event: Any = None) -> None:
+        first, *others = self.controls.values()
         with self._is_showing:
-            self.control.value = getattr(self._layer, self.name)
-        if self.name == CLIP_AT_SPEC.name:
-            self.control.native.setEnabled(self._layer.clip != NO_CLIP)
+            for name, control in self.controls.items():
+                control.value = getattr(self._layer, name)
+        for control in others:
+            control.native.setEnabled(first.value != NO_CLIP)
 
-    def _set(self, value: Any) -> None:
+    def _set(self, name: str, value: Any) -> None:
         for layer in [] if self._is_showing else self._layers:
-            if getattr(layer, self.name) != value:
-                setattr(layer, self.name, value)
+            if getattr(layer, name) != value:
+                setattr(layer, name, value)
 
     def disconnect_widget_controls(self) -> None:
         """Disconnect layer from widget controls."""
@@ -105,7 +115,7 @@ class Row(QtWidgetControlsBase):  # type: ignore[misc]
 
     def get_widget_controls(self) -> list[tuple[QtWrappedLabel, QWidget]]:
         """Return what stands in the row."""
-        return [(self.label, self.control.native)]
+        return [(self.label, self.widget)]
 
 
 class _Nothing(QtWidgetControlsBase):  # type: ignore[misc]
@@ -120,11 +130,10 @@ class _Nothing(QtWidgetControlsBase):  # type: ignore[misc]
 
 
 ROWS: dict[str, Callable[..., Row]] = {
-    "width": partial(Row, spec=WIDTH_SPEC, event="tail_width"),
-    "light": partial(Row, spec=LIGHT_SPEC, event="lit"),
-    "slab": partial(Row, spec=SLAB_SPEC, event="tail_length"),
-    "clip": partial(Row, spec=CLIP_SPEC, event="clip"),
-    "clip at": partial(Row, spec=CLIP_AT_SPEC, event="clip"),
+    "width": partial(Row, specs=[WIDTH_SPEC], event="tail_width"),
+    "light": partial(Row, specs=[LIGHT_SPEC], event="lit"),
+    "slab": partial(Row, specs=[SLAB_SPEC], event="tail_length"),
+    "clip": partial(Row, specs=[CLIP_SPEC, CLIP_AT_SPEC], event="clip"),
 }
 # Of napari's controls of several Tracks layers, those that mean something for streamlines.
 SHARED = (
