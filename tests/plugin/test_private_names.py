@@ -35,7 +35,6 @@ FOREIGN = ("napari", "vispy", "magicgui", "superqt", "qtpy", "PyQt6", "PySide6")
 # Attributes, and of what; an instance has what its class does not.
 ATTRIBUTES: dict[str, Any] = {
     "_add_widget_controls": QtLayerControls,
-    "_callbacks": QtWidgetControlsBase,
     "_change_ndisplay": dynamic.QtWidgetControlsBase,  # called on rows of several layers
     "_clear_extent": Layer,
     "_colormap": Tracks,
@@ -220,5 +219,5 @@ def overridden(ours: type) -> set[str]:
 
 def test_private_methods_that_are_replaced_are_still_called_so() -> None:
     classes = mixed_classes()
-    assert {"Streamlines", "VispyLitSurface", "_Row"} <= {each.__name__ for each in classes}
+    assert {"Streamlines", "VispyLitSurface", "Row"} <= {each.__name__ for each in classes}
     assert set().union(*map(overridden, classes)) == REPLACED

@@ -183,7 +183,7 @@ def test_nothing_is_not_saved_in_place_of_a_project(
     path = tmp_path / "study.tracts.json"
     assert study.project.save(path)
     before = path.read_bytes()
-    while not study.bundles.is_blank(study.bundles.active):
+    while not study.bundles.active.state.is_blank:
         study.bundles.remove(study.bundles.active)
     assert not study.project.save(path)
     assert notes[-1] == (
@@ -457,7 +457,7 @@ def test_save_asks_where_to_once(
     assert not list(tmp_path.glob("*.tracts.json"))
     assert project.ask_save()
     assert project.ask_save()  # again, to the same file
-    assert project.ask_save(anew=True)
+    assert project.ask_save(is_as=True)
     assert answers == []
     saved = {path.name: Project.load(path) for path in tmp_path.glob("*.tracts.json")}
     assert saved.keys() == {"mine.tracts.json", "other.tracts.json"}

@@ -106,7 +106,7 @@ def test_nothing_of_discarded_bundles_is_kept(reopen: Any, monkeypatch: pytest.M
     assert set_of(panel) == {"seeding": {"radius_mm": 3.5}, "tracking": {"step_mm": 0.3}}
     panel.set_parameters(n_per_seed=200_000, radius_mm=9.0, max_angle_deg=20.0, step_mm=1.0)
     width_of(panel).value = 4.5
-    monkeypatch.setattr(panel.project.keeper, "look", lambda: None)
+    monkeypatch.setattr(panel.project.keeper, "compare", lambda: None)
     panel.project.keeper.has_unsaved = True
     monkeypatch.setattr(QMessageBox, "question", lambda *_: QMessageBox.StandardButton.Discard)
     assert panel.project.may_be_lost()
