@@ -25,10 +25,8 @@ import numpy as np
 from napari.qt import get_qapp
 from qtpy.QtCore import QTimer
 
-from napari_tractography.files.fods import volume_shape
 from napari_tractography.files.volume_files import volume_shape
 from napari_tractography.plugin.layers.volume_layers import fod_of, opening_of
-from napari_tractography.plugin.layers.volumes import fod_of, opening_of
 from napari_tractography.plugin.panel import TractographyPanel
 from napari_tractography.tracking.engine import compile_kernel
 

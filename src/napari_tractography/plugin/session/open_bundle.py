@@ -9,8 +9,6 @@ import dataclasses
 from dataclasses import dataclass
 from typing import Any
 
-from ...geometry.grid import Grid
-from ...model.seeding_parameters import SeedingParameters
 from ...streamlines.tractogram import Tractogram
 from ...tracking.report import Report
 from .. import acts

@@ -15,7 +15,7 @@ from qtpy.QtCore import Qt, QTimer
 from qtpy.QtTest import QTest
 from qtpy.QtWidgets import QApplication, QMessageBox
 
-from napari_tractography.files import fod_reader
+from napari_tractography.files import fods
 from napari_tractography.plugin.layers import fod_opening as opening
 
 

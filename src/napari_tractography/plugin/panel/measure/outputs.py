@@ -25,7 +25,6 @@ from ....maps.bundle_measures import COLUMNS
 from ....maps.plots import coloured, figure
 from ....maps.spreadsheets import Table
 from ..widgets.layout import keys_here, stack
-from ..widgets.sections import keys_here, stack
 
 PLOT_HEIGHT = 250
 MAX_ROWS = 12

@@ -23,7 +23,6 @@ from qtpy.QtWidgets import (
 
 from ....errors import InvalidTractogramError
 from ....files.formats import dialog_filter, written_volume_endings
-from ....files.paths import GivenUpError
 from ....files.volume_files import save_volume
 from ....geometry.grid import Grid
 from ....maps import plots

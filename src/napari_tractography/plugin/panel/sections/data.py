@@ -18,7 +18,6 @@ from ....errors import AmbiguousKindError, TractographyError
 from ....fields.kinds import read_kinds
 from ....fields.readings import AUTO
 from ....files.formats import dialog_filter, fod_endings, volume_endings
-from ....files.paths import GivenUpError
 from ....files.volume_files import load_mask
 from ...document import LayerRef
 from ...export.layer_files import PATH_KEY
