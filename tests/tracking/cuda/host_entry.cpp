@@ -20,11 +20,8 @@ extern "C" void launch_tracking(unsigned int grid, unsigned int block, const Fie
 extern "C" void launch_gathering(unsigned int grid, unsigned int block, const Settings* settings,
                                  const Batch* batch)
 {
-    blockDim.x = block;
     gridDim.x = grid;
-    for (blockIdx.x = 0; blockIdx.x < grid; blockIdx.x++)
-        for (threadIdx.x = 0; threadIdx.x < block; threadIdx.x++)
-            gather_points(*settings, *batch);
+    launch(grid, block, [=] { gather_points(*settings, *batch); });
 }
 
 extern "C" void launch_between(int which, unsigned int grid, unsigned int block,

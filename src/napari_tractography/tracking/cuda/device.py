@@ -344,8 +344,7 @@ class CudaDevice:
         if self._plan.settings.endpoints:
             self._launch("write_endpoints", slot.n_seeds, batch)
         else:
-            n_threads = slot.n_blocks * kernels.WARP
-            self._launch("gather_points", n_threads, self._settings, batch, parts=1)
+            self._launch("gather_points", slot.n_blocks, self._settings, batch, parts=1)
 
     def _batch_arrays(
         self, n_seeds: int, n_blocks: int = 0

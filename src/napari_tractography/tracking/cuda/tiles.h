@@ -72,29 +72,57 @@ DEVICE int kept(const Settings& settings, int steps)
     return steps / settings.record_every + (steps % settings.record_every ? 1 : 0);
 }
 
-// Put the points of each block of the pool where they belong, a warp a block: those of the backward
-// half from the seed downwards. The first block of a streamline brings the seed along.
+DEVICE long long from_lane(long long value, int lane)
+{
+    unsigned int low = __shfl_sync(ALL_LANES, (unsigned int)value, lane);
+    unsigned int high = __shfl_sync(ALL_LANES, (unsigned int)(value >> 32), lane);
+    return (long long)((unsigned long long)high << 32 | low);
+}
+
+// Put the points of each block of the pool where they belong: those of the backward half from the seed
+// downwards. The first block of a streamline brings the seed along. A warp looks up as many blocks as
+// it has lanes at once, and then copies them one after the other: memory is waited for once.
 extern "C" __global__ void gather_points(const Settings settings, const Batch batch)
 {
-    unsigned int n_asked = *batch.next_block, n_warps = gridDim.x * blockDim.x / N_LANES;
+    unsigned int n_asked = *batch.next_block, n_threads = gridDim.x * blockDim.x;
     unsigned int n_blocks = n_asked < (unsigned int)batch.n_blocks ? n_asked : batch.n_blocks;
-    unsigned int block = (blockIdx.x * blockDim.x + threadIdx.x) / N_LANES;
-    for (; block < n_blocks; block += n_warps) {
-        int half = batch.block_halves[block] & 1, seed = batch.block_halves[block] >> 1;
-        if (seed < 0 || batch.counts[seed] == 0) continue;
-        int forward = batch.steps[2ll * seed], backward = batch.steps[2ll * seed + 1];
-        float* at_seed = batch.points + 3 * (batch.offsets[seed] + kept(settings, backward));
-        int first = batch.block_numbers[block] * BLOCK_POINTS;
-        int left = kept(settings, half == 0 ? forward : backward) - first;
-        if (first == 0 && (half == 0 || forward == 0))
-            for (int axis = lane_of(); axis < 3; axis += N_LANES)
-                at_seed[axis] = batch.positions[3ll * seed + axis];
-        int n_numbers = 3 * (left < BLOCK_POINTS ? left : BLOCK_POINTS);
-        const float* source = batch.pool + 3ll * block * BLOCK_POINTS;
-        float* target = half == 0 ? at_seed + 3 * (1 + first) : at_seed - 3 * (1 + first);
-        for (int number = lane_of(); number < n_numbers; number += N_LANES) {
-            int axis = number % 3;
-            target[half == 0 ? number : axis - (number - axis)] = source[number];
+    unsigned int first = (blockIdx.x * blockDim.x + threadIdx.x) / N_LANES * N_LANES;
+    for (; first < n_blocks; first += n_threads) {
+        unsigned int block = first + lane_of();
+        int n_mine = 0;  // numbers of the block of this lane; less than none if they go downwards
+        long long mine = 0;  // where the first of them belongs
+        int seed = block < n_blocks ? batch.block_halves[block] >> 1 : -1;
+        if (seed >= 0 && batch.counts[seed] != 0) {
+            bool is_forward = (batch.block_halves[block] & 1) == 0;
+            int forward = batch.steps[2ll * seed], backward = batch.steps[2ll * seed + 1];
+            int number = batch.block_numbers[block] * BLOCK_POINTS;
+            int left = kept(settings, is_forward ? forward : backward) - number;
+            n_mine = 3 * (left < 0 ? 0 : left < BLOCK_POINTS ? left : BLOCK_POINTS);
+            mine = 3 * (batch.offsets[seed] + kept(settings, backward));
+            if (number == 0 && (is_forward || forward == 0)) {
+                const float* at = batch.positions + 3ll * seed;
+                put(batch.points + mine, at[0], at[1], at[2]);
+            }
+            mine += is_forward ? 3 * (1 + number) : -3 * (1 + number);
+            if (!is_forward) n_mine = -n_mine;
+        }
+        for (int lane = 0; lane < N_LANES; lane++) {
+            int n = __shfl_sync(ALL_LANES, n_mine, lane);
+            float* target = batch.points + from_lane(mine, lane);
+            const float* source = batch.pool + 3ll * (first + lane) * BLOCK_POINTS;
+            bool is_forward = n > 0;
+            if (!is_forward) n = -n;
+            for (int begin = lane_of(); begin < n; begin += 3 * N_LANES) {
+                float numbers[3];  // all are on their way before the first is written
+#pragma unroll
+                for (int k = 0; k < 3; k++)
+                    if (begin + k * N_LANES < n) numbers[k] = source[begin + k * N_LANES];
+#pragma unroll
+                for (int k = 0; k < 3; k++) {
+                    int number = begin + k * N_LANES;
+                    if (number < n) target[is_forward ? number : 2 * (number % 3) - number] = numbers[k];
+                }
+            }
         }
     }
 }
