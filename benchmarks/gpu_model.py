@@ -8,7 +8,7 @@
 makes the machine code, with the line of the source that each instruction is of; the same source
 runs on the host in warps of 32 lanes, compiled for gcov, which counts how often a lane comes to
 each line, and the phases how many lanes come there together. It takes g++, gcov, NVRTC
-(cupy-cuda12x[ctk]) and nvdisasm (the wheel nvidia-cuda-nvdisasm), on the PATH or named by NVDISASM.
+and nvdisasm (the wheel nvidia-cuda-nvdisasm, or on the PATH, or named by NVDISASM).
 
 `batches`: how fast streamlines come to the host, by the number of batches at once and their size.
 The lengths of the CPU's streamlines go through a card that shares its rate among its warps, batch
@@ -20,15 +20,18 @@ from __future__ import annotations
 
 import argparse
 import collections
+import contextlib
 import dataclasses
 import itertools
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -109,8 +112,19 @@ def disassembly(defines: tuple[str, ...], arch: str) -> str:
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "track.cubin"
         file.write_bytes(nvrtc.getCUBIN(program) + b"\0")
-        command = [os.environ.get("NVDISASM", "nvdisasm"), "-c", "-gi", str(file)]
+        command = [nvdisasm() or "nvdisasm", "-c", "-gi", str(file)]
         return subprocess.run(command, capture_output=True, text=True, check=True).stdout
+
+
+def nvdisasm() -> str | None:
+    """Return NVIDIA's disassembler: that of NVDISASM, of the PATH, or of its wheel."""
+    if found := os.environ.get("NVDISASM") or shutil.which("nvdisasm"):
+        return found
+    with contextlib.suppress(metadata.PackageNotFoundError):
+        for file in metadata.files("nvidia-cuda-nvdisasm") or ():
+            if file.name == "nvdisasm":
+                return str(file.locate())
+    return None
 
 
 def blocks_of(text: str) -> list[Block]:
@@ -284,8 +298,37 @@ def instructions(blocks: list[Block], counts: Counts) -> dict[str, tuple[float, 
     return {phase: (warps, lanes) for phase, (warps, lanes) in found.items()}
 
 
-def steps(plan: Any, arch: str) -> None:
-    """Print how many instructions a step takes."""
+@dataclasses.dataclass
+class Work:
+    """What a step takes.
+
+    Attributes
+    ----------
+    phases : dict
+        Instructions of warps and of lanes a step, by phase.
+    n_bytes : int
+        Of the kernel's machine code.
+    n_steps : int
+        That were counted.
+    """
+
+    phases: dict[str, tuple[float, float]]
+    n_bytes: int
+    n_steps: int
+
+    @property
+    def instructions(self) -> float:
+        """Of warps, a step."""
+        return sum(warps for warps, _ in self.phases.values())
+
+    @property
+    def lanes(self) -> float:
+        """That are active in one, on average."""
+        return sum(lanes for _, lanes in self.phases.values()) / self.instructions
+
+
+def work_a_step(plan: Any, arch: str = "sm_90") -> Work:
+    """Return what a step takes: of so many seeds as a warp of a GPU would have."""
     settings = plan.settings
     defines = (
         *kernels.defines(settings.algorithm, settings.interpolation, plan.table.lmax),
@@ -293,17 +336,21 @@ def steps(plan: Any, arch: str) -> None:
         f"-DPLAIN={int(kernels.is_plain(plan.field, settings))}",
     )
     blocks = blocks_of(disassembly(defines, arch))
-    n_bytes = 16 * sum(len(block.places) for block in blocks)
     with tempfile.TemporaryDirectory() as folder:
         counts = count(with_seeds(plan, LANES * LINES_A_LANE), defines, Path(folder))
-    found = instructions(blocks, counts)
-    warps, lanes = (sum(one[k] for one in found.values()) for k in range(2))
+    n_bytes = 16 * sum(len(block.places) for block in blocks)
+    return Work(instructions(blocks, counts), n_bytes, counts.n_steps)
+
+
+def steps(plan: Any, arch: str) -> None:
+    """Print how many instructions a step takes."""
+    work = work_a_step(plan, arch)
     print(
-        f"  {warps:.0f} instructions of a warp a step, {lanes / warps:.1f} lanes; "
-        f"{n_bytes / 1024:.0f} kB of machine code; {counts.n_steps:,} steps"
+        f"  {work.instructions:.0f} instructions of a warp a step, {work.lanes:.1f} lanes; "
+        f"{work.n_bytes / 1024:.0f} kB of machine code; {work.n_steps:,} steps"
     )
-    for phase, (one, all_lanes) in sorted(found.items(), key=lambda item: -item[1][0]):
-        print(f"    {phase or 'between phases':<15} {one:6.1f}  lanes {all_lanes / one:4.1f}")
+    for phase, (warps, lanes) in sorted(work.phases.items(), key=lambda item: -item[1][0]):
+        print(f"    {phase or 'between phases':<15} {warps:6.1f}  lanes {lanes / warps:4.1f}")
 
 
 # ---------------------------------------------------------------------------------------- batches

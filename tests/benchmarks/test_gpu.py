@@ -20,7 +20,12 @@ import pytest
 from napari_tractography.fields.sh import sh_matrix
 from napari_tractography.geometry.directions import direction_set
 from napari_tractography.model.fod import Fod
+from napari_tractography.model.parameters import TrackingParameters
+from napari_tractography.model.phantoms import make_phantom
+from napari_tractography.model.seeds import Seeds
 from napari_tractography.tracking.cuda import source as kernels
+from napari_tractography.tracking.engine import make_plan
+from napari_tractography.tracking.inputs import TrackingInput
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -491,6 +496,23 @@ def test_instructions_are_those_of_a_block_as_often_as_its_lines_are_reached(mod
     warps, lanes = (sum(one[k] for one in found.values()) for k in range(2))
     assert lanes == pytest.approx((64 + 2 * 3 * 64 + 64) / 10)
     assert warps == pytest.approx(lanes / 32)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("interpolation", "n_instructions"), [("nearest", 155), ("trilinear", 206)]
+)
+def test_a_step_takes_as_many_instructions_as_it_did(modules, interpolation, n_instructions):
+    model = modules["gpu_model"]
+    if model.nvdisasm() is None or shutil.which("gcov") is None:
+        pytest.skip("no nvdisasm and gcov to count with")
+    fod = make_phantom("cross", lmax=8)
+    parameters = TrackingParameters(step_mm=0.125, max_length_mm=60.0, interpolation=interpolation)
+    seeds = Seeds.in_mask(fod.support, fod.grid, model.LANES * model.LINES_A_LANE)
+    work = model.work_a_step(make_plan(TrackingInput(fod, seeds, parameters), on_gpu=True))
+    assert work.instructions == pytest.approx(n_instructions, rel=0.1)
+    assert work.lanes >= 28
+    assert work.n_bytes < 95_000
 
 
 @pytest.mark.parametrize(("steps", "link", "busiest"), [(1e9, 1e12, "card"), (1e9, 1e8, "link")])
