@@ -1,0 +1,455 @@
+"""Ground truths: bundles as tubes, FODs made of them, and the scores of streamlines through them.
+
+A bundle is a curve with a radius. Its FOD is made as a scanner would see it: a voxel is the mean of
+`SUBPOINTS` cubed points, each of which has a fibre along every bundle that it lies in. Called by
+``truth.py``.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.interpolate import CubicHermiteSpline
+from scipy.spatial import cKDTree
+from scipy.spatial.transform import Rotation
+
+import napari_tractography as nt
+from napari_tractography.fields.sh import sh_matrix
+
+Curve = NDArray[np.float64]
+
+VOXEL_MM = 2.0
+RADIUS_MM = 4.0
+LMAX = 8
+SHARPNESS = 10.0  # of the lobe along a fibre, exp(SHARPNESS (cos^2 - 1)): lmax 8 shows no sharper
+SUBPOINTS = 4
+SPACING_MM = 0.25  # of the points of curves
+LEAST = 0.05  # what a bundle fills of a voxel that counts
+NOISE = 0.02  # of the largest first coefficient, on every coefficient
+MARGIN_VOX = 2
+# Half A is to choose parameters by, B to report on: other angles to the grid, seeds and noise.
+HALVES = {"A": ((10.0, 20.0, 30.0), 1), "B": ((-25.0, 13.0, 50.0), 2)}
+# The diffusion of the signal of which constrained spherical deconvolution makes FODs.
+B_VALUE, ALONG, ACROSS, ISOTROPIC, N_GRADIENTS, SNR = 3000.0, 1.7e-3, 0.2e-3, 0.8e-3, 64, 20.0
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Bundle:
+    """A tube: (n, 3) points of its middle, RAS+ mm, evenly spaced, and its radius."""
+
+    name: str
+    curve: Curve
+    radius_mm: float = RADIUS_MM
+
+    @property
+    def tangents(self) -> Curve:
+        """Unit vectors along the curve at its points."""
+        along = np.gradient(self.curve, axis=0)
+        return along / np.linalg.norm(along, axis=1, keepdims=True)
+
+    def nearest(self, points_mm: NDArray) -> tuple[NDArray, NDArray]:
+        """Return how far points are from the middle, and the number of the curve's point there."""
+        return cKDTree(self.curve).query(points_mm)
+
+    def holds(self, points_mm: NDArray, more_mm: float = 0.0) -> NDArray:
+        """Tell which points lie in the tube, made wider by so much, and not beyond its ends."""
+        apart, at = self.nearest(points_mm)
+        inside = apart <= self.radius_mm + more_mm
+        for end, step in ((0, 1), (len(self.curve) - 1, -1)):
+            along = (np.asarray(points_mm) - self.curve[end]) @ (self.tangents[end] * step)
+            inside &= (at != end) | (along >= -SPACING_MM)
+        return inside
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Truth:
+    """A ground truth, before an FOD is made of it.
+
+    Attributes
+    ----------
+    bundles : tuple of Bundle
+    lesion : callable, optional
+        Tells which of (n, 3) points hold no fibres.
+    seeded : callable, optional
+        Tells in which of (n, 3) points seeds may lie; by default in all that bundles hold.
+    """
+
+    name: str
+    bundles: tuple[Bundle, ...]
+    lesion: Callable[[NDArray], NDArray] | None = None
+    seeded: Callable[[NDArray], NDArray] | None = None
+    voxel_mm: float = VOXEL_MM
+
+    def turned(self, degrees: Sequence[float]) -> Truth:
+        """Return it at another angle to the grid."""
+        turn = Rotation.from_euler("xyz", degrees, degrees=True)
+
+        def back(test: Callable[[NDArray], NDArray] | None):
+            return test and (lambda points: test(turn.inv().apply(points)))
+
+        return Truth(
+            self.name,
+            tuple(Bundle(b.name, turn.apply(b.curve), b.radius_mm) for b in self.bundles),
+            back(self.lesion),
+            back(self.seeded),
+            self.voxel_mm,
+        )
+
+
+# --------------------------------------------------------------------------------------- the drawing
+
+
+def spaced(points: NDArray) -> Curve:
+    """Return a polyline's points at even distances."""
+    points = np.asarray(points, dtype=np.float64)
+    along = np.concatenate([[0], np.cumsum(np.linalg.norm(np.diff(points, axis=0), axis=1))])
+    places = np.linspace(0, along[-1], int(along[-1] / SPACING_MM) + 1)
+    return np.stack([np.interp(places, along, points[:, k]) for k in range(3)], axis=1)
+
+
+def line(degrees: float, length_mm: float = 80.0, shift: Sequence[float] = (0, 0, 0)) -> Curve:
+    """Return a straight line in the plane of x and y through a point, at an angle to x."""
+    angle = np.deg2rad(degrees)
+    along = np.array([np.cos(angle), np.sin(angle), 0.0]) * length_mm / 2
+    return spaced(np.array([-along, along]) + np.asarray(shift))
+
+
+def through(points: NDArray) -> Curve:
+    """Return the smooth curve through control points, as phantomas draws it."""
+    points = np.asarray(points, dtype=np.float64)
+    at = np.concatenate([[0], np.cumsum(np.linalg.norm(np.diff(points, axis=0), axis=1))])
+    if len(points) < 3:
+        return spaced(points)
+    slopes = np.gradient(points, at, axis=0)
+    return spaced(CubicHermiteSpline(at, points, slopes)(np.linspace(0, at[-1], 2000)))
+
+
+def phantomas(path: Path) -> Truth:
+    """Return the geometry of a file of phantomas."""
+    fibres = json.loads(path.read_text("utf-8"))["fiber_geometries"]
+    return Truth(
+        path.stem,
+        tuple(
+            Bundle(
+                name,
+                through(np.reshape(fibre["control_points"], (-1, 3))),
+                fibre["radius"],
+            )
+            for name, fibre in fibres.items()
+        ),
+    )
+
+
+def arc(radius_mm: float, degrees: float, leg_mm: float) -> Curve:
+    """Return an arc in the plane of x and y with a straight leg at either end."""
+    half = np.deg2rad(degrees / 2)
+    angle = np.linspace(-half, half, 200)
+    bend = radius_mm * np.stack([np.sin(angle), np.cos(angle), 0 * angle], axis=1)
+    out = np.array([[-np.cos(half), -np.sin(half), 0], [np.cos(half), -np.sin(half), 0]]) * leg_mm
+    return spaced(np.concatenate([[bend[0] + out[0]], bend, [bend[-1] + out[1]]]))
+
+
+def kissing(degrees: float, gap_mm: float) -> tuple[Curve, Curve]:
+    """Return two curves whose arms are at an angle, so far apart where they come nearest."""
+    half = np.deg2rad(degrees / 2)
+    x, y = 45.0 * np.cos(half), 45.0 * np.sin(half)
+    points = np.array([[x, y, 0.0], [0.0, 0.0, 0.0], [x, -y, 0.0]])
+    right = through(points) + np.array([gap_mm / 2, 0, 0])
+    return right, right * [-1, 1, 1]
+
+
+def synthetic() -> dict[str, Truth]:
+    """Return what is drawn here, by name."""
+
+    def crossing(*degrees: float) -> tuple[Bundle, ...]:
+        return tuple(Bundle(f"{angle:g}", line(angle)) for angle in degrees)
+
+    fan = (Bundle(n, through(np.array([[x, 43.0 - abs(x) / 4, 0], [0, 0, 0], [0, -40.0, 0]])))
+           for n, x in (("left", -25.0), ("middle", 0.0), ("right", 25.0)))  # fmt: skip
+    truths = [
+        *(Truth(f"crossing{a}", crossing(0, a)) for a in (20, 30, 45, 60, 90)),
+        Truth("crossing3", crossing(0, 60, 120)),
+        *(
+            Truth(f"kissing{a}", tuple(map(Bundle, ("right", "left"), kissing(a, 5.0))))
+            for a in (90, 150)
+        ),
+        Truth("fanning", tuple(fan)),
+        Truth("bending", (Bundle("bend", arc(15.0, 150.0, 15.0)),)),
+        Truth("arc", (Bundle("arc", arc(7.0, 180.0, 14.0), 2.5),)),
+        # Cut from one side over 6 mm, so that 0.6 of the section is left.
+        Truth(
+            "lesion",
+            (Bundle("cut", line(0), 6.0),),
+            lambda p: (np.abs(p[:, 0]) < 3.0) & (p[:, 1] > CUT_MM),
+            lambda p: p[:, 0] < -20.0,
+        ),
+        # The same with a slanted face, 17 degrees to the bundle.
+        Truth(
+            "shear",
+            (Bundle("cut", line(0), 6.0),),
+            lambda p: (p[:, 0] < 3.0) & (p[:, 1] > CUT_MM - 0.3 * np.minimum(p[:, 0] + 3.0, 0.0)),
+            lambda p: p[:, 0] < -25.0,
+        ),
+        # Ends at the side of another, halfway along it.
+        Truth("tee", (Bundle("through", line(0)), Bundle("onto", spaced([[0, -36, 0], [0, -4, 0]])))),
+    ]  # fmt: skip
+    return {truth.name: truth for truth in truths}
+
+
+MET_MM = -23.0  # of the middle: just before lesions begin
+CUT_MM = 0.1585 * 6.0  # of a disc, 0.6 lie below 0.1585 of its radius
+
+
+# ------------------------------------------------------------------------------------------- the FOD
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Made:
+    """An FOD of a truth, and what is known of it.
+
+    Attributes
+    ----------
+    truth : Truth
+    fod : Fod
+    filled : (n_bundles, x, y, z) float64
+        What each bundle fills of a voxel.
+    seeds_mm : (n, 3) float64
+        Places of seeds, RAS+ mm: uniform in the bundles, each of which has as many.
+    ends : tuple of (centre, axis, radius)
+        Of all bundles; those at one place are one.
+    ends_of : tuple of (int, int)
+        The numbers of the ends of each bundle.
+    """
+
+    truth: Truth
+    fod: nt.Fod
+    filled: NDArray
+    seeds_mm: NDArray
+    ends: tuple = field(default=())
+    ends_of: tuple = field(default=())
+
+
+def make(truth: Truth, n_seeds: int, half: str = "A", *, csd: bool = False) -> Made:
+    """Return the FOD of a truth: its lobes with some noise, or by CSD of a noisy scan."""
+    degrees, number = HALVES[half]
+    truth = truth.turned(degrees)
+    rng = np.random.default_rng(number)
+    size, bundles = truth.voxel_mm, truth.bundles
+    corners = np.concatenate([b.curve for b in bundles])
+    reach = max(b.radius_mm for b in bundles) + MARGIN_VOX * size
+    low, high = corners.min(axis=0) - reach, corners.max(axis=0) + reach
+    shape = tuple(int(n) for n in np.ceil((high - low) / size))
+    affine = np.diag([size, size, size, 1.0])
+    affine[:3, 3] = low
+    places = (np.arange(SUBPOINTS) + 0.5) / SUBPOINTS - 0.5
+    offsets = np.stack(np.meshgrid(places, places, places, indexing="ij"), -1).reshape(-1, 3)
+    voxels = np.indices(shape).reshape(3, -1).T
+    near = np.zeros(len(voxels), bool)
+    for bundle in bundles:
+        near |= bundle.nearest(voxels * size + low)[0] < bundle.radius_mm + size
+    points = (voxels[near][:, None] + offsets) * size + low
+    held, fibres = [], []
+    for bundle in bundles:
+        flat = points.reshape(-1, 3)
+        inside = bundle.holds(flat)
+        if truth.lesion is not None:
+            inside &= ~truth.lesion(flat)
+        held.append(inside.reshape(points.shape[:2]))
+        fibres.append(bundle.tangents[bundle.nearest(flat)[1]].reshape(points.shape))
+    share = np.array(held) / np.maximum(np.sum(held, axis=0), 1) / SUBPOINTS**3
+    filled = np.zeros((len(bundles), *shape))
+    filled.reshape(len(bundles), -1)[:, near] = np.mean(held, axis=2)
+    made = _deconvolved if csd else _lobes
+    coefficients = np.zeros((*shape, (LMAX + 1) * (LMAX + 2) // 2), np.float32)
+    there = filled.max(axis=0) >= LEAST
+    chosen = there.reshape(-1)[near]
+    coefficients[there] = made(share[:, chosen], np.array(fibres)[:, chosen], rng)
+    fod = nt.Fod(coefficients, affine, basis="tournier07", name=truth.name)
+    seeds = []
+    for k, inside in enumerate(held):
+        own = points[inside]
+        if truth.seeded is not None:
+            own = own[truth.seeded(own)]
+        n = (n_seeds + len(bundles) - 1 - k) // len(bundles)
+        jitter = rng.uniform(-0.5, 0.5, (n, 3)) * size / SUBPOINTS
+        seeds.append(own[rng.integers(len(own), size=n)] + jitter)
+    ends, ends_of = _ends(bundles, size)
+    return Made(truth, fod, filled, np.concatenate(seeds), ends, ends_of)
+
+
+def _ends(bundles: Sequence[Bundle], voxel_mm: float) -> tuple[tuple, tuple]:
+    ends: list[tuple] = []
+    numbers = []
+    for bundle in bundles:
+        pair = []
+        for at in (0, -1):
+            centre = bundle.curve[at]
+            known = [k for k, end in enumerate(ends) if np.linalg.norm(end[0] - centre) < voxel_mm]
+            if not known:
+                ends.append((centre, bundle.tangents[at], bundle.radius_mm))
+            pair.append(known[0] if known else len(ends) - 1)
+        numbers.append(tuple(pair))
+    return tuple(ends), tuple(numbers)
+
+
+def _lobes(share: NDArray, fibres: NDArray, rng: np.random.Generator) -> NDArray:
+    """Return the coefficients of sharp lobes along all fibres, with noise."""
+    cosines, weights = np.polynomial.legendre.leggauss(128)
+    degrees = np.arange(0, LMAX + 1, 2)
+    legendre = np.polynomial.legendre.legvander(cosines, LMAX)[:, degrees]
+    zonal = (weights * np.exp(SHARPNESS * (cosines**2 - 1))) @ legendre
+    zonal /= zonal @ (2 * degrees + 1) / (4 * np.pi)
+    damping = np.repeat(zonal, 2 * degrees + 1)
+    total = 0.0
+    for part, along in zip(share, fibres, strict=True):
+        matrix = sh_matrix(along.reshape(-1, 3), LMAX, "tournier07")
+        total = total + np.einsum("vp,vpc->vc", part, matrix.reshape(*part.shape, -1))
+    coefficients = total * damping
+    noise = rng.normal(size=coefficients.shape)
+    return np.asarray(coefficients + NOISE * coefficients[:, 0].max() * noise, np.float32)
+
+
+def _deconvolved(share: NDArray, fibres: NDArray, rng: np.random.Generator) -> NDArray:
+    """Return FODs by constrained spherical deconvolution (DIPY's) of a scan with Rician noise."""
+    from dipy.core.gradients import gradient_table
+    from dipy.reconst.csdeconv import ConstrainedSphericalDeconvModel
+    from dipy.reconst.shm import real_sh_descoteaux
+
+    from napari_tractography.geometry.directions import direction_set
+
+    gradients = direction_set(2 * N_GRADIENTS)[:N_GRADIENTS]
+    table = gradient_table(
+        np.concatenate([[0.0], np.full(N_GRADIENTS, B_VALUE)]),
+        bvecs=np.concatenate([[[0.0, 0.0, 0.0]], gradients]),
+    )
+    rest = 1 - share.sum(axis=(0, 2))
+    signal = rest[:, None] * np.exp(-B_VALUE * ISOTROPIC) * np.ones((1, N_GRADIENTS))
+    for part, along in zip(share, fibres, strict=True):
+        cosines = along @ gradients.T
+        decay = np.exp(-B_VALUE * (ACROSS + (ALONG - ACROSS) * cosines**2))
+        signal += np.einsum("vp,vpg->vg", part, decay)
+    scan = np.concatenate([np.ones((len(signal), 1)), signal], axis=1)
+    noise = rng.normal(size=(2, *scan.shape)) / SNR
+    scan = np.hypot(scan + noise[0], noise[1])
+    model = ConstrainedSphericalDeconvModel(
+        table, (np.array([ALONG, ACROSS, ACROSS]), 1.0), sh_order_max=LMAX
+    )
+    found = model.fit(scan).shm_coeff  # descoteaux07, legacy
+    sphere = direction_set(724)[:362]
+    theta, phi = np.arccos(sphere[:, 2]), np.arctan2(sphere[:, 1], sphere[:, 0])
+    basis = real_sh_descoteaux(LMAX, theta, phi, legacy=True)[0]
+    ours = np.linalg.pinv(sh_matrix(sphere, LMAX, "tournier07"))
+    return np.asarray(found @ basis.T @ ours.T, np.float32)
+
+
+# ----------------------------------------------------------------------------------------- the score
+
+
+@dataclass(frozen=True, slots=True)
+class Score:
+    """What became of seeds.
+
+    Attributes
+    ----------
+    n_seeds, n_streamlines : int
+    valid : int
+        Streamlines that join both ends of one bundle.
+    invalid : int
+        Streamlines that join ends that no bundle joins.
+    overlap, overreach : float
+        Voxels that valid streamlines visit, in bundles and outside, over those of bundles.
+    passed, met : int
+        Of a lesion: streamlines that come to the far end, and those that come to its plane.
+    """
+
+    n_seeds: int
+    n_streamlines: int
+    valid: int
+    invalid: int
+    overlap: float
+    overreach: float
+    passed: int = 0
+    met: int = 0
+
+    @property
+    def valid_share(self) -> float:
+        """Of streamlines."""
+        return self.valid / max(self.n_streamlines, 1)
+
+    @property
+    def valid_of_seeds(self) -> float:
+        """Of seeds."""
+        return self.valid / max(self.n_seeds, 1)
+
+    @property
+    def invalid_share(self) -> float:
+        """Of streamlines."""
+        return self.invalid / max(self.n_streamlines, 1)
+
+    def error(self, share: float) -> float:
+        """Return the binomial error of a share of the streamlines."""
+        return float(np.sqrt(share * (1 - share) / max(self.n_streamlines, 1)))
+
+
+def at_ends(made: Made, tips_mm: NDArray) -> NDArray:
+    """Return (n_tips, n_ends) bool: which end each tip lies at.
+
+    That is within a voxel of the end along the bundle, and half a voxel from its section.
+    """
+    size = made.truth.voxel_mm
+    found = []
+    for centre, axis, radius in made.ends:
+        away = tips_mm - centre
+        along = away @ axis
+        across = np.linalg.norm(away - along[:, None] * axis, axis=1)
+        found.append((np.abs(along) <= 1.25 * size) & (across <= radius + size / 2))
+    return np.array(found).T
+
+
+def score(made: Made, points: NDArray, offsets: NDArray, n_seeds: int) -> Score:
+    """Score streamlines: points (n_points, 3) RAS+ mm, from offsets[i] to offsets[i + 1]."""
+    n = len(offsets) - 1
+    first, last = (at_ends(made, points[at]) for at in (offsets[:-1], offsets[1:] - 1))
+    valid = np.zeros(n, bool)
+    for one, other in made.ends_of:
+        valid |= (first[:, one] & last[:, other]) | (first[:, other] & last[:, one])
+    invalid = first.any(axis=1) & last.any(axis=1) & ~valid
+    voxels = np.rint(made.fod.grid.to_voxel(points)).astype(int)
+    inside = ((voxels >= 0) & (voxels < made.fod.grid.shape)).all(axis=1)
+    inside &= np.repeat(valid, np.diff(offsets))
+    visited = np.zeros(made.fod.grid.shape, bool)
+    visited[tuple(voxels[inside].T)] = True
+    bundles = made.filled.max(axis=0) >= 0.5
+    passed = met = 0
+    if made.truth.lesion is not None:
+        bundle = made.truth.bundles[0]
+        middle = len(bundle.curve) // 2
+        along = (points - bundle.curve[middle]) @ bundle.tangents[middle]
+        furthest = np.maximum.reduceat(along, offsets[:-1]) if n else np.zeros(0)
+        met = int((furthest > MET_MM).sum())
+        passed = int((first[:, 1] | last[:, 1]).sum())
+    return Score(
+        n_seeds,
+        n,
+        int(valid.sum()),
+        int(invalid.sum()),
+        float((visited & bundles).sum() / bundles.sum()),
+        float((visited & (made.filled.max(axis=0) <= 0)).sum() / bundles.sum()),
+        passed,
+        met,
+    )
+
+
+def why(made: Made, points: NDArray, offsets: NDArray, reasons: NDArray) -> Iterator[tuple]:
+    """Yield of each tip at no end its reason, and whether it lies inside a bundle."""
+    tips = np.stack([offsets[:-1], offsets[1:] - 1], axis=1)
+    for column in (0, 1):
+        at = points[tips[:, column]]
+        lost = ~at_ends(made, at).any(axis=1)
+        held = np.any([b.holds(at) for b in made.truth.bundles], axis=0)
+        yield from zip(reasons[lost, column].tolist(), held[lost].tolist(), strict=True)
