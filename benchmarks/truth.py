@@ -235,8 +235,7 @@ def summary(scores: Mapping[str, Mapping[str, truths.Score]]) -> str:
     means = []
     for name, row in scores.items():
         cells = [
-            100
-            * np.array([s.valid_share, s.valid_of_seeds, s.invalid_share, s.overlap])
+            100 * np.array([s.valid_share, s.valid_of_seeds, s.invalid_share, s.overlap])
             for s in row.values()
         ]
         means.append(cells)
@@ -255,9 +254,7 @@ def lost_text(lost: Mapping[str, Counter]) -> str:
     for label, tally in lost.items():
         for reason in sorted({reason for reason, _ in tally}):
             name = nt.StopReason(reason).name
-            lines.append(
-                f"| {label}: {name} | {tally[reason, True]} | {tally[reason, False]} |"
-            )
+            lines.append(f"| {label}: {name} | {tally[reason, True]} | {tally[reason, False]} |")
     return "\n".join(lines)
 
 
@@ -304,7 +301,9 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=N_SEEDS)
     parser.add_argument("--algorithms", nargs="*", default=[], help="beginnings of their names")
     parser.add_argument("--kinds", nargs="*", choices=KINDS, default=KINDS)
-    parser.add_argument("--set", nargs="*", default=[], metavar="NAME=VALUE", help="for all of ours")
+    parser.add_argument(
+        "--set", nargs="*", default=[], metavar="NAME=VALUE", help="for all of ours"
+    )
     parser.add_argument("--data", type=Path, default=ROOT.parent / "shared" / "data")
     parser.add_argument("--why", action="store_true", help="where and why ends are lost, too")
     parser.add_argument("--md", action="store_true", help="nothing but the table of all truths")

@@ -8,9 +8,11 @@ ROW = Algorithm(
     name="diffusion",
     code=2,
     help="turns towards larger amplitudes, with noise",
-    cpu="napari_tractography.tracking.cpu.langevin:turn_direction",
+    cpu="napari_tractography.tracking.cpu.langevin:turn_directions",
+    cpu_adaptive="napari_tractography.tracking.cpu.langevin:turn_direction",
     cuda="langevin_direction",
     cuda_source='#include "langevin.h"',
+    side_by_side=True,
     exact=False,
     own_parameters=("gamma", "gamma_noise", "look_ahead_mm", "adaptive"),
 )

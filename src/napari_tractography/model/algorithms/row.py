@@ -34,6 +34,9 @@ class Algorithm:
 
         It writes ``state.ux``, ``uy`` and ``uz`` of the lanes `drawn` and ``state.reason`` of those
         `ended`; the others propose again in the next pass.
+    cpu_adaptive : str
+        Of one that is `side_by_side` and takes `adaptive` steps, its function for one streamline,
+        which has steps of its own lengths.
     cuda : str
         Name of its CUDA function, which chooses the next direction of ``state``::
 
@@ -85,6 +88,7 @@ class Algorithm:
     cpu: str
     cuda: str
     cuda_source: str
+    cpu_adaptive: str = ""
     cuda_registers: int = 168
     side_by_side: bool = False
     among_vectors: str = ""

@@ -138,7 +138,8 @@ def _kind(plan: Plan) -> tuple[Any, int]:
 def _kernel_of(plan: Plan) -> Any:
     if plan.table.kernel != COEFFICIENTS:
         return vector_kernel(plan.table.kernel == BLOCKS)
-    return kernel.block_kernel(plan.settings.algorithm, plan.settings.interpolation)
+    settings = plan.settings
+    return kernel.block_kernel(settings.algorithm, settings.interpolation, settings.adaptive)
 
 
 def make_ready(plan: Plan) -> bool:

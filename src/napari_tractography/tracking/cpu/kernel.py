@@ -47,13 +47,14 @@ N_CORNERS, SIDE_BY_SIDE, DRAW, AT_PEAK = 8, True, draw_directions, False
 TRACK_HALF: Any = None
 
 
-def block_kernel(algorithm: int, interpolation: int) -> Any:
+def block_kernel(algorithm: int, interpolation: int, adaptive: bool = False) -> Any:
     """Return `track_block`, compiled for an algorithm and an interpolation, by their codes.
 
-    Each is compiled when it first runs, and holds what it needs and no more; algorithms with the
+    Where steps are `adaptive` each lane has its own, and they cannot go side by side. Each is compiled when it first runs, and holds what it needs and no more; algorithms with the
     same function and traits have one in common.
     """
-    return _kernel(_first_alike(BY_CODE[algorithm]), interpolation == NEAREST)
+    row = _first_alike(BY_CODE[algorithm])
+    return _kernel(row, interpolation == NEAREST, adaptive and bool(row.cpu_adaptive))
 
 
 def _first_alike(row):
@@ -66,22 +67,24 @@ def _first_alike(row):
 
 
 @cache
-def _kernel(row, is_nearest):
-    module, _, name = row.cpu.partition(":")
+def _kernel(row, is_nearest, adaptive):
+    module, _, name = (row.cpu_adaptive if adaptive else row.cpu).partition(":")
+    side_by_side = row.side_by_side and not adaptive
     function = getattr(importlib.import_module(module), name)
     if not hasattr(function, "py_func"):  # not compiled yet
         function = compiled(function)
     names = {
         "N_CORNERS": 1 if is_nearest else 8,
-        "SIDE_BY_SIDE": row.side_by_side,
+        "SIDE_BY_SIDE": side_by_side,
         "AT_PEAK": row.starts_at_peak,
     }
-    if row.side_by_side:
+    if side_by_side:
         names["DRAW"] = function
     else:
         names["TRACK_HALF"] = track_half_by(function)
     kernel = bound(track_block, **names)
     kernel.__qualname__ += f"_{row.name}_{'nearest' if is_nearest else 'trilinear'}"
+    kernel.__qualname__ += "_adaptive" if adaptive else ""
     return cached(module, f"{ROWS}.{row.name}", **OPTIONS)(kernel)
 
 

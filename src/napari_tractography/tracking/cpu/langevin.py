@@ -38,12 +38,34 @@ from ..codes import (
     TWO_PI,
     UNIT_24,
 )
-from .cells import HALF, ONE, ZERO, slope_in_space
-from .draw import below_cone_mass, philox_block
-from .sphere.evaluation import derivatives_at
+from .cells import (
+    HALF,
+    ONE,
+    PADDING,
+    ZERO,
+    load_half_floats,
+    padded_length,
+    slope_in_space,
+    to_voxel,
+)
+from .deterministic import prepare
+from .draw import below_cone_mass, lanes_below_cone_mass, philox_block
+from .lanes import (
+    CLIMBERS,
+    N_LANES,
+    booleans_of,
+    load,
+    load_some,
+    side_by_side,
+    some_booleans_of,
+)
+from .llvm import bits_of, floors, lowest_bit, roots, select
+from .memory import stay, store, store_to
+from .sphere.evaluation import derivatives_at, derivatives_of_some, values_of_lanes
 from .sphere.tangents import along_tangents, normalised, onto_border, tangents
 
 DIFFUSION = ROW.code
+BIT, NONE, SOME = np.uint32(1), np.uint32(0), np.uint32((1 << CLIMBERS) - 1)
 TWO = np.float32(2)
 SHIFT_8 = np.uint64(8)
 
@@ -202,3 +224,192 @@ def turn_direction(field, settings, scratch, state, n_corners, lane):
         )
     state.ux[lane], state.uy[lane], state.uz[lane] = ux, uy, uz
     return 0, length
+
+
+@inlined
+def turn_directions(field, settings, scratch, state, n_corners, drawing):
+    """Turn a set of lanes by one step, all of one length; as `turn_direction`, bit for bit.
+
+    What is the machine's own, sines and exponentials, is for one lane after the other.
+    """
+    chosen, ended, work = prepare(field, settings, scratch, state, n_corners, drawing)
+    if not work:
+        return chosen, ended
+    if settings.positivity == SOFTPLUS:
+        left = work
+        while left:
+            lane = lowest_bit(left)
+            left &= left - BIT
+            reason, _ = turn_direction(field, settings, scratch, state, n_corners, lane)
+            if reason:
+                state.reason[lane] = reason
+                ended |= BIT << np.uint32(lane)
+        return chosen | (work & ~ended), ended
+    little = NONE
+    if settings.min_probability > ZERO:
+        little = lanes_below_cone_mass(field, settings, scratch, state, n_corners, work)
+    looks = n_corners > 1 and settings.look_ahead > ZERO
+    if looks:
+        slopes_in_space(field, scratch, state, work)
+    low = NONE
+    for first in range(0, N_LANES, CLIMBERS):
+        some = work >> np.uint32(first) & SOME
+        if some:
+            few = turn_some(field, settings, scratch, state, first, some, looks)
+            low |= few << np.uint32(first)
+    reason = select(booleans_of(little), np.int32(LOW_PROBABILITY), load(state.reason))
+    store(state.reason, select(booleans_of(low), np.int32(LOW_AMPLITUDE), reason))
+    stopped = low | little
+    return chosen | (work & ~stopped), ended | stopped
+
+
+@compiled
+def slopes_in_space(field, scratch, state, lanes):
+    """Write the gradients in space of a set of lanes, as `slope_in_space`, to ``scratch.tilted``."""
+    n_padded, rows, values = padded_length(field.shifts), scratch.rows, scratch.tilted
+    ux, uy, uz = load(state.ux), load(state.uy), load(state.uz)
+    vx, vy, vz = to_voxel(field.to_voxel, load(state.x), load(state.y), load(state.z))
+    fx, fy, fz = vx - floors(vx), vy - floors(vy), vz - floors(vz)
+    gx = gy = gz = fx - fx
+    for k in range(8):
+        left = lanes
+        while left:
+            lane = lowest_bit(left)
+            left &= left - BIT
+            source, to = state.lane_rows[lane, k] * n_padded, lane * n_padded
+            for c in range(0, n_padded, PADDING):
+                store_to(rows, to + c, load_half_floats(field.coefficients, source + c))
+        side_by_side(rows, scratch.turned, lanes)
+        stay()
+        value = values_of_lanes(field.shifts, scratch.turned, ux, uy, uz)
+        wx = fx if k >> 2 else ONE - fx
+        wy = fy if (k >> 1) & 1 else ONE - fy
+        wz = fz if k & 1 else ONE - fz
+        gx = gx + (value if k >> 2 else ZERO - value) * wy * wz
+        gy = gy + (value if (k >> 1) & 1 else ZERO - value) * wx * wz
+        gz = gz + (value if k & 1 else ZERO - value) * wx * wy
+    matrix = field.to_voxel
+    for axis in range(3):
+        slope = matrix[0, axis] * gx + matrix[1, axis] * gy + matrix[2, axis] * gz
+        store_to(values, axis * N_LANES, slope)
+
+
+@compiled
+def turn_some(field, settings, scratch, state, first, lanes, looks):
+    """Turn a set of CLIMBERS lanes; return those whose amplitude is too low."""
+    numbers = scratch.tried
+    first_x, first_y, first_z = (
+        load_some(state.ux, first),
+        load_some(state.uy, first),
+        load_some(state.uz, first),
+    )
+    ux, uy, uz = first_x, first_y, first_z
+    sx = sy = sz = ux - ux
+    if looks:
+        sx = settings.look_ahead * load_some(scratch.tilted, first)
+        sy = settings.look_ahead * load_some(scratch.tilted, N_LANES + first)
+        sz = settings.look_ahead * load_some(scratch.tilted, 2 * N_LANES + first)
+    longest = LONGEST_PART
+    noise = settings.algorithm == DIFFUSION
+    size_of_noise = settings.gamma_noise * settings.gamma_noise
+    if noise:
+        size = min(size_of_noise, ONE)
+        longest = min(longest, MOST_NOISE / max(size, MOST_NOISE))
+    left = settings.gamma * settings.step
+    n_parts = np.int64(math.ceil(left / longest))
+    time = left / np.float32(max(n_parts, 1))
+    low, turning = NONE, lanes
+    for part in range(max(n_parts, 1)):
+        stay()
+        value, ax, ay, az, bx, by, bz, ga, gb, ha, hb = log_fod_of_some(
+            field.shifts, state.coefficients[:, first:], ux, uy, uz, sx, sy, sz
+        )
+        if part == 0:
+            low = lanes & ~bits_of((value >= settings.min_amplitude) & (value > ZERO))
+            turning &= ~low
+            if n_parts == 0:
+                break
+        turning &= bits_of(value > ZERO)
+        store_to(numbers, first, ga)
+        store_to(numbers, N_LANES + first, gb)
+        store_to(numbers, 2 * N_LANES + first, ha)
+        store_to(numbers, 3 * N_LANES + first, hb)
+        some = turning
+        while some:
+            lane = first + lowest_bit(some)
+            some &= some - BIT
+            curved_a, curved_b = numbers[2, lane], numbers[3, lane]
+            a = numbers[0, lane] * growth(curved_a, time)
+            b = numbers[1, lane] * growth(curved_b, time)
+            if noise:
+                p, q = gaussians(
+                    settings, state.stream[lane], state.steps[lane], part, state.purpose[lane]
+                )
+                a += p * np.float32(math.sqrt(TWO * size_of_noise * growth(TWO * curved_a, time)))
+                b += q * np.float32(math.sqrt(TWO * size_of_noise * growth(TWO * curved_b, time)))
+            numbers[0, lane], numbers[1, lane] = a, b
+        a, b = load_some(numbers, first), load_some(numbers, N_LANES + first)
+        tx, ty, tz = a * ax + b * bx, a * ay + b * by, a * az + b * bz
+        angle = roots(tx * tx + ty * ty + tz * tz)
+        store_to(numbers, first, angle)
+        some = turning
+        while some:
+            lane = first + lowest_bit(some)
+            some &= some - BIT
+            turned = min(numbers[0, lane], LONGEST_TURN)
+            numbers[1, lane] = np.float32(math.cos(turned))
+            numbers[2, lane] = np.float32(math.sin(turned))
+        cosine = load_some(numbers, N_LANES + first)
+        sine = load_some(numbers, 2 * N_LANES + first) / angle
+        nx, ny, nz = normalised(
+            cosine * ux + sine * tx, cosine * uy + sine * ty, cosine * uz + sine * tz
+        )
+        where = some_booleans_of(turning) & (angle > ZERO)
+        ux, uy, uz = select(where, nx, ux), select(where, ny, uy), select(where, nz, uz)
+    beyond = first_x * ux + first_y * uy + first_z * uz < settings.cone_cosine
+    if lanes & bits_of(beyond):
+        nx, ny, nz = onto_border(
+            first_x, first_y, first_z, settings.cone_cosine, settings.cone_sine, ux, uy, uz
+        )
+        ux, uy, uz = select(beyond, nx, ux), select(beyond, ny, uy), select(beyond, nz, uz)
+    where = some_booleans_of(lanes & ~low)
+    store_to(state.ux, first, select(where, ux, first_x))
+    store_to(state.uy, first, select(where, uy, first_y))
+    store_to(state.uz, first, select(where, uz, first_z))
+    return low
+
+
+@inlined
+def log_fod_of_some(shifts, coefficients, ux, uy, uz, sx, sy, sz):
+    """Return what `log_fod` does, of vectors, without softplus; anything where the FOD is not > 0."""
+    value, gx, gy, gz, hxx, hxy, hxz, hyz, hzz = derivatives_of_some(
+        shifts, coefficients, ux, uy, uz
+    )
+    ax, ay, az, bx, by, bz = tangents(ux, uy, uz)
+    sa, sb = sx * ax + sy * ay + sz * az, sx * bx + sy * by + sz * bz
+    ga, gb, haa, hab, hbb = along_tangents(
+        gx, gy, gz, hxx, hxy, hxz, hyz, hzz, ux, uy, uz, ax, ay, az, bx, by, bz
+    )
+    ga, gb = ga / value, gb / value
+    haa = haa / value - ga * ga
+    hab = hab / value - ga * gb
+    hbb = hbb / value - gb * gb
+    ga, gb = ga + sa / value, gb + sb / value
+    across, twice = haa - hbb, hab + hab
+    size = roots(across * across + twice * twice)
+    far = select(across < ZERO, ZERO - across, across)
+    cosine = roots(HALF * (ONE + far / size))
+    sine = HALF * twice / (size * cosine)
+    turned = across < ZERO
+    other = select(sine >= ZERO, cosine, ZERO - cosine)
+    cosine = select(turned, select(sine >= ZERO, sine, ZERO - sine), cosine)
+    sine = select(turned, other, sine)
+    known = size > ZERO
+    cosine, sine = select(known, cosine, ONE), select(known, sine, ZERO)
+    mean = HALF * (haa + hbb)
+    cx, cy, cz = cosine * ax + sine * bx, cosine * ay + sine * by, cosine * az + sine * bz
+    dx, dy, dz = cosine * bx - sine * ax, cosine * by - sine * ay, cosine * bz - sine * az
+    return (
+        value, cx, cy, cz, dx, dy, dz,
+        cosine * ga + sine * gb, cosine * gb - sine * ga, mean + HALF * size, mean - HALF * size,
+    )  # fmt: skip
