@@ -36,13 +36,15 @@ BY_DRIFT = [
 
 def mean_length_mm(fod: nt.Fod, n: int, settings: dict[str, Any]) -> float:
     """Return the mean length of the streamlines of seeds that follow the FOD."""
-    parameters = nt.TrackingParameters.for_fod(fod, min_length_mm=0.0, **settings)
+    parameters = nt.TrackingParameters.for_fod(
+        fod, min_length_mm=0.0, look_ahead_mm=0.0, **settings
+    )
     return float(nt.track(fod, nt.Seeds.from_fod(fod, n), parameters).lengths_mm.mean())
 
 
 def valid_share(fod: nt.Fod, yoga: Path, n: int, settings: dict[str, Any]) -> float:
     """Return the share of seeds on the phantom that give a line to the other end of the bundle."""
-    parameters = nt.TrackingParameters.for_fod(fod, **settings)
+    parameters = nt.TrackingParameters.for_fod(fod, look_ahead_mm=0.0, **settings)
 
     def track(start: int, end: scoring.End) -> nt.Tractogram:
         return nt.track(fod, scoring.draw_seeds(end, n, start), parameters)

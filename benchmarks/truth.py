@@ -6,7 +6,7 @@ spherical deconvolution of a scan with noise (*csd*). Parameters are chosen on h
 on half B, which has other angles to the grid, other seeds and other noise::
 
     python benchmarks/truth.py [TRUTH ...] [--half A|B] [--seeds N] [--algorithms NAME ...]
-        [--kinds exact csd] [--set NAME=VALUE ...] [--data FOLDER] [--why] [--md]
+        [--kinds exact csd] [--set NAME=VALUE ...] [--data FOLDER] [--at-ends] [--why] [--md]
 
 Without TRUTH all that are drawn here are tried, and phantomas' where the data folder has them.
 tckgen and DIPY take part where they are installed.
@@ -44,11 +44,13 @@ OURS: dict[str, dict[str, Any]] = {
     "sd_stream": {},
     "deterministic": {},
     "ifod2": {},
-    "transport": {"algorithm": "transport"},
-    "transport, a voxel ahead": {
-        "algorithm": "transport",
+    "transport": {},
+    "transport, half a voxel ahead": {"look_ahead_voxels": 0.5},
+    "transport, not ahead": {"look_ahead_voxels": 0.0},
+    "diffusion, a voxel ahead": {
         "look_ahead_voxels": 1.0,
         "gamma_voxels": 1.0,
+        "gamma_noise": 0.3,
     },
 }
 TCKGEN: dict[str, dict[str, Any]] = {
@@ -170,7 +172,7 @@ def find(names: Sequence[str], data: Path) -> dict[str, truths.Truth]:
     return {name: known[name] for name in names} if names else known
 
 
-# ---------------------------------------------------------------------------------------- the tables
+# -------------------------------------------------------------------------------------- the tables
 
 
 def row_of(score: truths.Score) -> str:
@@ -265,6 +267,7 @@ def measure(
     kinds: Sequence[str] = KINDS,
     n_seeds: int = N_SEEDS,
     half: str = "A",
+    at_ends: bool = False,
     show: Callable[[str], object] = print,
     with_why: bool = False,
 ) -> dict[str, dict[str, truths.Score]]:
@@ -272,7 +275,7 @@ def measure(
     scores: dict[str, dict[str, truths.Score]] = {}
     for name, truth in found.items():
         for kind in kinds:
-            made = truths.make(truth, n_seeds, half, csd=kind == "csd")
+            made = truths.make(truth, n_seeds, half, csd=kind == "csd", at_ends=at_ends)
             of_rows, lost = {}, {}
             for label, run in rows.items():
                 points, offsets, reasons = run(made)
@@ -306,6 +309,7 @@ def main() -> None:
     )
     parser.add_argument("--data", type=Path, default=ROOT.parent / "shared" / "data")
     parser.add_argument("--why", action="store_true", help="where and why ends are lost, too")
+    parser.add_argument("--at-ends", action="store_true", help="seeds at one end of each bundle")
     parser.add_argument("--md", action="store_true", help="nothing but the table of all truths")
     options = parser.parse_args()
     settings = {name: value_of(value) for name, _, value in (x.partition("=") for x in options.set)}
@@ -315,6 +319,7 @@ def main() -> None:
         kinds=options.kinds,
         n_seeds=options.seeds,
         half=options.half,
+        at_ends=options.at_ends,
         show=(lambda text: None) if options.md else print,
         with_why=options.why,
     )

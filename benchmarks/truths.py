@@ -32,6 +32,7 @@ SPACING_MM = 0.25  # of the points of curves
 LEAST = 0.05  # what a bundle fills of a voxel that counts
 NOISE = 0.02  # of the largest first coefficient, on every coefficient
 MARGIN_VOX = 2
+NEAR_END_MM = 6.0
 # Half A is to choose parameters by, B to report on: other angles to the grid, seeds and noise.
 HALVES = {"A": ((10.0, 20.0, 30.0), 1), "B": ((-25.0, 13.0, 50.0), 2)}
 # The diffusion of the signal of which constrained spherical deconvolution makes FODs.
@@ -101,7 +102,7 @@ class Truth:
         )
 
 
-# --------------------------------------------------------------------------------------- the drawing
+# ------------------------------------------------------------------------------------- the drawing
 
 
 def spaced(points: NDArray) -> Curve:
@@ -196,8 +197,8 @@ def synthetic() -> dict[str, Truth]:
             lambda p: p[:, 0] < -25.0,
         ),
         # Ends at the side of another, halfway along it.
-        Truth("tee", (Bundle("through", line(0)), Bundle("onto", spaced([[0, -36, 0], [0, -4, 0]])))),
-    ]  # fmt: skip
+        Truth("tee", (Bundle("through", line(0)), Bundle("onto", line(90, 32, (0, -20, 0))))),
+    ]
     return {truth.name: truth for truth in truths}
 
 
@@ -205,7 +206,7 @@ MET_MM = -23.0  # of the middle: just before lesions begin
 CUT_MM = 0.1585 * 6.0  # of a disc, 0.6 lie below 0.1585 of its radius
 
 
-# ------------------------------------------------------------------------------------------- the FOD
+# ----------------------------------------------------------------------------------------- the FOD
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -234,8 +235,13 @@ class Made:
     ends_of: tuple = field(default=())
 
 
-def make(truth: Truth, n_seeds: int, half: str = "A", *, csd: bool = False) -> Made:
-    """Return the FOD of a truth: its lobes with some noise, or by CSD of a noisy scan."""
+def make(
+    truth: Truth, n_seeds: int, half: str = "A", *, csd: bool = False, at_ends: bool = False
+) -> Made:
+    """Return the FOD of a truth: its lobes with some noise, or by CSD of a noisy scan.
+
+    With `at_ends` seeds lie within `NEAR_END_MM` of the first end of each bundle.
+    """
     degrees, number = HALVES[half]
     truth = truth.turned(degrees)
     rng = np.random.default_rng(number)
@@ -275,6 +281,9 @@ def make(truth: Truth, n_seeds: int, half: str = "A", *, csd: bool = False) -> M
         own = points[inside]
         if truth.seeded is not None:
             own = own[truth.seeded(own)]
+        elif at_ends:
+            at = bundles[k].nearest(own)[1]
+            own = own[at * SPACING_MM < NEAR_END_MM]
         n = (n_seeds + len(bundles) - 1 - k) // len(bundles)
         jitter = rng.uniform(-0.5, 0.5, (n, 3)) * size / SUBPOINTS
         seeds.append(own[rng.integers(len(own), size=n)] + jitter)
@@ -347,7 +356,7 @@ def _deconvolved(share: NDArray, fibres: NDArray, rng: np.random.Generator) -> N
     return np.asarray(found @ basis.T @ ours.T, np.float32)
 
 
-# ----------------------------------------------------------------------------------------- the score
+# --------------------------------------------------------------------------------------- the score
 
 
 @dataclass(frozen=True, slots=True)

@@ -115,6 +115,8 @@ LABELS = {
     "step_mm": "step {:g}",
     "max_angle_deg": "cone {:g} degrees",
     "min_radius_mm": "smallest radius {:g}",
+    "gamma": "drift {:g} per mm",
+    "look_ahead_mm": "looking ahead {:g}",
     "min_amplitude": "minimum amplitude {:g}",
     "min_length_mm": "minimum length {:g}",
     "max_length_mm": "maximum length {:g}",
@@ -163,12 +165,19 @@ def _find(fod: FodLike, row: Algorithm) -> Suited:
     turn = {"min_radius_mm": rounded(radius * voxel_mm)}
     if row.cone_deg:
         turn = {"max_angle_deg": row.cone_deg}
+    drift = {}
+    if row.gamma_voxels:
+        drift = {
+            "gamma": rounded(row.gamma_voxels / voxel_mm),
+            "look_ahead_mm": rounded(row.look_ahead_voxels * voxel_mm),
+        }
     return Suited(
         voxel_mm=voxel_mm,
         strong_amplitude=strong,
         values={
             "step_mm": rounded(step * voxel_mm),
             **turn,
+            **drift,
             "min_amplitude": floor if is_usual else rounded(fraction * strong, 2),
             "min_length_mm": rounded(shortest * voxel_mm),
             "max_length_mm": rounded(longest * voxel_mm),
@@ -177,6 +186,8 @@ def _find(fod: FodLike, row: Algorithm) -> Suited:
             "step_mm": f"voxel / {1 / step:g}",
             "min_radius_mm": f"{radius:g} voxel",
             "max_angle_deg": f"with {row.name}",
+            "gamma": f"{row.gamma_voxels:g} per voxel",
+            "look_ahead_mm": f"{row.look_ahead_voxels:g} voxel",
             "min_amplitude": kind.floor_reason
             if is_usual
             else f"{fraction:g} of its strong peaks, {rounded(strong, 2):g}",

@@ -48,7 +48,8 @@ class TrackingParameters:
         choices=tuple(row.name for row in ALGORITHMS),
         help="How the next direction is chosen: "
         + "; ".join(f"{row.name} {row.help}" for row in ALGORITHMS)
-        + ".",
+        + ". For connections take transport, for density probabilistic or ifod2, for what tckgen "
+        "gives ifod2, probabilistic or sd_stream.",
         section="main",
     )
     step_mm: float = parameter(
@@ -219,6 +220,7 @@ class TrackingParameters:
         increment=0.1,
         help="How fast the direction turns up the gradient of the logarithm of the FOD. Steps may "
         "be of any size; from about 2 on streamlines hardly depend on it.",
+        by_fod="2, and 1 per voxel for transport",
     )
     gamma_noise: float = parameter(
         0.2,
@@ -241,6 +243,7 @@ class TrackingParameters:
         help="How far ahead the FOD counts as well: the direction turns to where it is larger so "
         "much further on, which keeps lines in their bundle, away from its edge. 0 takes the "
         "FOD at the point alone; a voxel is far. Of no effect with nearest interpolation.",
+        by_fod="0, and a voxel for transport",
     )
     samples: int = parameter(
         4,

@@ -74,6 +74,9 @@ class Algorithm:
         The step that suits an FOD, in voxels.
     cone_deg : float
         The cone angle that suits that step; 0 where it follows from the smallest radius that does.
+    gamma_voxels, look_ahead_voxels : float
+        The drift, per voxel, and how far to look ahead, in voxels, that suit an FOD; 0 where they
+        mean nothing.
     draws : bool
         Whether directions are drawn, so that tracking again from the same point leads elsewhere.
     exact : bool
@@ -96,6 +99,8 @@ class Algorithm:
     curved: bool = False
     step_voxels: float = 0.2
     cone_deg: float = 0.0
+    gamma_voxels: float = 0.0
+    look_ahead_voxels: float = 0.0
     draws: bool = True
     exact: bool = True
     own_parameters: tuple[str, ...] = ()

@@ -14,6 +14,8 @@ ROW = Algorithm(
     cuda_source='#include "langevin.h"',
     side_by_side=True,
     exact=False,
+    gamma_voxels=1.0,
+    look_ahead_voxels=1.0,
     own_parameters=("gamma", "look_ahead_mm", "adaptive"),
     draws=False,
 )

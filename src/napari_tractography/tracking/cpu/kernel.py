@@ -50,8 +50,9 @@ TRACK_HALF: Any = None
 def block_kernel(algorithm: int, interpolation: int, adaptive: bool = False) -> Any:
     """Return `track_block`, compiled for an algorithm and an interpolation, by their codes.
 
-    Where steps are `adaptive` each lane has its own, and they cannot go side by side. Each is compiled when it first runs, and holds what it needs and no more; algorithms with the
-    same function and traits have one in common.
+    Where steps are `adaptive` lanes cannot go side by side. Each is compiled when it first runs,
+    and holds what it needs and no more; algorithms with the same function and traits have one in
+    common.
     """
     row = _first_alike(BY_CODE[algorithm])
     return _kernel(row, interpolation == NEAREST, adaptive and bool(row.cpu_adaptive))
@@ -61,7 +62,7 @@ def _first_alike(row):
     """Return the first algorithm for which the same kernel is compiled."""
 
     def compiled_in(row):
-        return row.cpu, row.side_by_side, row.starts_at_peak
+        return row.cpu, row.cpu_adaptive, row.side_by_side, row.starts_at_peak
 
     return next(other for other in ALGORITHMS if compiled_in(other) == compiled_in(row))
 

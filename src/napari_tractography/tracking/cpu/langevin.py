@@ -265,7 +265,7 @@ def turn_directions(field, settings, scratch, state, n_corners, drawing):
 
 @compiled
 def slopes_in_space(field, scratch, state, lanes):
-    """Write the gradients in space of a set of lanes, as `slope_in_space`, to ``scratch.tilted``."""
+    """Write to ``scratch.tilted`` what `slope_in_space` returns, of a set of lanes."""
     n_padded, rows, values = padded_length(field.shifts), scratch.rows, scratch.tilted
     ux, uy, uz = load(state.ux), load(state.uy), load(state.uz)
     vx, vy, vz = to_voxel(field.to_voxel, load(state.x), load(state.y), load(state.z))
@@ -381,7 +381,7 @@ def turn_some(field, settings, scratch, state, first, lanes, looks):
 
 @inlined
 def log_fod_of_some(shifts, coefficients, ux, uy, uz, sx, sy, sz):
-    """Return what `log_fod` does, of vectors, without softplus; anything where the FOD is not > 0."""
+    """Return what `log_fod` does, of vectors, without softplus; anything where f is not > 0."""
     value, gx, gy, gz, hxx, hxy, hxz, hyz, hzz = derivatives_of_some(
         shifts, coefficients, ux, uy, uz
     )
