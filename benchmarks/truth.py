@@ -45,7 +45,7 @@ OURS: dict[str, dict[str, Any]] = {
     "deterministic": {},
     "ifod2": {},
     "transport": {},
-    "transport, half a voxel ahead": {"look_ahead_voxels": 0.5},
+    "transport, a voxel ahead": {"look_ahead_voxels": 1.0},
     "transport, not ahead": {"look_ahead_voxels": 0.0},
     "diffusion, a voxel ahead": {
         "look_ahead_voxels": 1.0,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import itertools
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -34,7 +35,7 @@ def scored(truths: ModuleType, made, *corners: list) -> object:
     """The score of lines with straight pieces between points."""
     lines = []
     for points in corners:
-        pieces = [np.linspace(a, b, 81) for a, b in zip(points, points[1:], strict=False)]
+        pieces = [np.linspace(a, b, 81) for a, b in itertools.pairwise(points)]
         lines.append(np.concatenate(pieces))
     offsets = np.cumsum([0, *map(len, lines)])
     return truths.score(made, np.concatenate(lines), offsets, 10)

@@ -55,8 +55,8 @@ def test_the_summary_says_where_values_come_from_and_leaves_out_those_of_the_per
         assert part in text
     transport = TrackingParameters.for_fod(fod, algorithm="transport")
     text = suited_to(fod, transport.row).summary(transport)
-    assert "drift 0.8 per mm (1 per voxel), looking ahead 1.25 mm (1 voxel)," in text
-    assert (transport.gamma, transport.look_ahead_mm) == (0.8, 1.25)
+    assert "drift 0.8 per mm (1 per voxel), looking ahead 0.625 mm (0.5 voxel)," in text
+    assert (transport.gamma, transport.look_ahead_mm) == (0.8, 0.625)
     assert TrackingParameters.for_fod(fod, algorithm="transport", gamma=3.0).gamma == 3.0
     diffusion = TrackingParameters.for_fod(fod, algorithm="diffusion")
     assert (diffusion.gamma, diffusion.look_ahead_mm) == (2.0, 0.0)

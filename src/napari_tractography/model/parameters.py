@@ -243,7 +243,7 @@ class TrackingParameters:
         help="How far ahead the FOD counts as well: the direction turns to where it is larger so "
         "much further on, which keeps lines in their bundle, away from its edge. 0 takes the "
         "FOD at the point alone; a voxel is far. Of no effect with nearest interpolation.",
-        by_fod="0, and a voxel for transport",
+        by_fod="0, and half a voxel for transport",
     )
     samples: int = parameter(
         4,

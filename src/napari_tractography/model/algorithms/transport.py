@@ -15,7 +15,7 @@ ROW = Algorithm(
     side_by_side=True,
     exact=False,
     gamma_voxels=1.0,
-    look_ahead_voxels=1.0,
+    look_ahead_voxels=0.5,
     own_parameters=("gamma", "look_ahead_mm", "adaptive"),
     draws=False,
 )
