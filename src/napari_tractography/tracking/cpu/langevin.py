@@ -33,6 +33,7 @@ from ..codes import (
     LOW_AMPLITUDE,
     LOW_PROBABILITY,
     MOST_NOISE,
+    PADDING,
     SOFTPLUS,
     STEEPEST,
     TWO_PI,
@@ -41,7 +42,6 @@ from ..codes import (
 from .cells import (
     HALF,
     ONE,
-    PADDING,
     ZERO,
     load_half_floats,
     padded_length,
@@ -317,9 +317,10 @@ def turn_some(field, settings, scratch, state, first, lanes, looks):
         longest = min(longest, MOST_NOISE / max(size, MOST_NOISE))
     left = settings.gamma * settings.step
     n_parts = np.int64(math.ceil(left / longest))
-    time = left / np.float32(max(n_parts, 1))
+    n_passes = max(int(n_parts), 1)
+    time = left / np.float32(n_passes)
     low, turning = NONE, lanes
-    for part in range(max(n_parts, 1)):
+    for part in range(n_passes):
         stay()
         value, ax, ay, az, bx, by, bz, ga, gb, ha, hb = log_fod_of_some(
             field.shifts, state.coefficients[:, first:], ux, uy, uz, sx, sy, sz
