@@ -452,7 +452,7 @@ def main() -> None:
     parser.add_argument("bundle", type=Path, help="file of benchmarks/gpu.py --export")
     parser.add_argument("--cases", nargs="*", default=["spot-probabilistic-nearest"])
     parser.add_argument("--arch", default="sm_90")
-    parser.add_argument("--rate", type=float, default=4.4e9, help="steps a second of a full card")
+    parser.add_argument("--rate", type=float, default=4.6e9, help="steps a second of a full card")
     parser.add_argument("--link", type=float, default=55e9, help="bytes a second")
     parser.add_argument("--enough", type=float, default=1.0, help="share of warps with that rate")
     options = parser.parse_args()

@@ -102,16 +102,16 @@ def plain(budget=10**9, n=16, largest=10**6):
     return Sizing(budget, 10, n_seeds=n, largest=largest)
 
 
-def test_some_batches_are_tracked_at_once_while_one_waits_and_one_travels():
+def test_some_batches_are_tracked_at_once_while_others_wait_and_one_travels():
     device = FakeDevice()
-    n = AT_ONCE + 4
+    n = SLOTS + 2
     sizing = plain(n=SEEDS, largest=SEEDS)
     assert everything(run_devices([device], n * SEEDS, [sizing])) == list(range(n * SEEDS))
     log = [(*entry[:2], device.parts.get(entry[2:])) for entry in device.log]
     assert log == [
         ("count", 0, 1),
         ("write", 0, 1),
-        *(("count", slot, AT_ONCE) for slot in range(1, AT_ONCE + 2)),
+        *(("count", slot, AT_ONCE) for slot in range(1, SLOTS)),
         ("collect", 0, None),  # the first streamlines are shown at once
         ("write", 1, AT_ONCE),
         ("count", 0, AT_ONCE),
@@ -121,7 +121,7 @@ def test_some_batches_are_tracked_at_once_while_one_waits_and_one_travels():
         ("write", 3, AT_ONCE),  # but not overwriting what that has on its way
         *(
             step
-            for slot in (*range(2, AT_ONCE), AT_ONCE, AT_ONCE + 1)
+            for slot in range(2, SLOTS)
             for step in (("collect", slot, None), ("write", (slot + 2) % SLOTS, AT_ONCE))
         ),
         ("collect", 0, None),
@@ -250,20 +250,20 @@ def test_halving_has_an_end():
 def test_what_was_tracked_before_memory_ran_out_is_not_lost():
     class Shrinking(FakeDevice):
         def count(self, slot, first, last, parts=1):
-            if first >= 200:
+            if first >= 400:
                 self.memory = 69
             super().count(slot, first, last, parts)
 
     seen = []
 
     def take_all():
-        for chunk in run_devices([Shrinking()], 400, [plain(n=20, largest=20)]):
+        for chunk in run_devices([Shrinking()], 800, [plain(n=20, largest=20)]):
             seen.extend(chunk.seed_index.tolist())
 
     with pytest.raises(BackendError):
         take_all()
     # Others were counted, but there is no room for their points.
-    assert seen == list(range(20 * (200 // 20 - AT_ONCE)))
+    assert seen == list(range(20 * (400 // 20 - SLOTS + 2)))
 
 
 def test_batches_keep_to_the_budget():

@@ -3,8 +3,8 @@
 Knows no CUDA: it drives any :class:`BatchDevice`, such as :class:`.device.CudaDevice` and those of
 the tests. Each batch is tracked, and then its points are put where they belong. A device tracks
 several batches at once, each on a part of it: a part has a batch's streamlines one after the other,
-so that it seldom waits for the longest of them, and while one batch ends others have all of the
-device. A further one waits, and one is copied to the host; hence the number of slots. Used by
+so that it seldom waits for the longest of them. What batches that end leave idle is taken by others
+that are queued, while one is copied to the host; hence the number of slots. Used by
 :mod:`.cuda_backend`.
 """
 
@@ -32,7 +32,8 @@ MAX_HALVINGS = 8  # of a batch for lack of memory, one after the other
 POINT_BYTES = 12
 POOLED_BYTES = 25  # of a point in the pool, and where it belongs; and of what tells of its block
 AT_ONCE = 8  # batches that are tracked at once
-SLOTS = AT_ONCE + 2
+QUEUED = 3  # behind those
+SLOTS = AT_ONCE + QUEUED + 1
 AHEAD = SLOTS + 2  # batches of each device that may be under way, or wait for those of others
 
 Range = tuple[int, int]  # first seed, and the one after the last
