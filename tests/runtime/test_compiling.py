@@ -110,7 +110,7 @@ def test_no_module_caches_machine_code_by_another_way():
     users = {
         path.relative_to(PACKAGE).as_posix()
         for path in PACKAGE.rglob("*.py")
-        if re.search(r"cache=True|KeptCode\(", path.read_text("utf-8"))
+        if re.search(r"cache=True|= Kept(Code|Part)\(", path.read_text("utf-8"))
     }
     assert users == {"runtime/compiling.py"}
 
@@ -190,6 +190,79 @@ def test_another_copy_of_a_package_compiles_nothing_again(tmp_path, run):
     loops.write_text("# Loops.\n" + loops.read_text())
     assert run(other) == [6, 0]
     assert run(other, NUMBA_CACHE_DIR=str(tmp_path / "elsewhere")) == [6, 1]
+
+
+PARTS = """
+import itertools, sys
+from numba.core.bytecode import FunctionIdentity
+from toy.parts import inner, outer
+
+FunctionIdentity._unique_ids = itertools.count(int(sys.argv[1]))
+print(outer(3), sum(inner.stats.cache_misses.values()))
+"""
+PART_FILES = {
+    "__init__.py": "",
+    "other.py": "",
+    "parts.py": """
+from napari_tractography.runtime.compiling import OPTIONS, bound, cached, compiled, inlined, kept
+
+FACTOR = 2
+
+def helper(x):
+    return FACTOR * x
+
+twice = compiled(helper)
+thrice = compiled(bound(helper, FACTOR=3))
+
+@inlined
+def around(x):
+    return 100 * thrice(x)
+
+@kept
+def inner(x):
+    return twice(x) + 1
+
+@cached("toy.other", **OPTIONS)
+def outer(x):
+    return around(x) + inner(x)
+""",
+}
+
+
+@pytest.fixture
+def run_parts(tmp_path):
+    """Calls a function with a part, numbering functions from the given number.
+
+    Returns the result, and how often the part was compiled.
+    """
+    package = tmp_path / "toy"
+    package.mkdir()
+    for name, text in PART_FILES.items():
+        (package / name).write_text(text)
+
+    def run(first_number: int) -> list[int]:
+        path = os.pathsep.join((str(tmp_path), str(PACKAGE.parent)))
+        environment = {**os.environ, "PYTHONPATH": path, "NUMBA_CACHE_DIR": str(tmp_path / "kept")}
+        result = subprocess.run(
+            [sys.executable, "-c", PARTS, str(first_number)],
+            env=environment,
+            check=True,
+            capture_output=True,
+            text=True,
+        )
+        return [int(word) for word in result.stdout.split()]
+
+    return run
+
+
+def test_a_part_is_compiled_once_for_all_that_call_it(tmp_path, run_parts):
+    """Also where a function in it has the name that another has in another process.
+
+    Numba numbers functions as it compiles them: `outer`, `around`, `thrice`, `inner`, `twice`.
+    """
+    assert run_parts(1000) == [907, 1]
+    (tmp_path / "toy" / "other.py").write_text("NEW = 1\n")
+    assert run_parts(1002) == [907, 0]  # `thrice` has the number that `twice` had
 
 
 def test_where_no_cache_folder_can_be_written_code_is_kept_beside_the_sources(

@@ -17,22 +17,38 @@ import threading
 import zlib
 from collections.abc import Callable, Iterator
 from copy import deepcopy
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from types import FunctionType
 from typing import Any, cast
 
 from numba import njit, typeof
 
-from .machine_code import KeptCode
+from .machine_code import KeptCode, KeptPart, LinkedCompiler
 
 # Reference counting off (Numba's private `_nrt`): nothing is allocated in here, and counting every
 # array that leaves a tuple took nine tenths of the time. test_kernel.py fails should it be renamed.
 OPTIONS = {"nogil": True, "error_model": "numpy", "_nrt": False}
-# Of functions that compiled code alone calls: without wrappers for Python, which took 13 of 36 s.
-WITHIN = {**OPTIONS, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+# Of functions that compiled code alone calls: without wrappers for Python, which took 13 of 36 s,
+# and without machine code of their own.
+WITHIN = {
+    **OPTIONS,
+    "no_cpython_wrapper": True,
+    "no_cfunc_wrapper": True,
+    "pipeline_class": LinkedCompiler,
+}
 compiled = njit(**WITHIN)
 inlined = njit(forceinline=True, **WITHIN)
+
+
+def kept(function: Callable[..., Any]) -> Any:
+    """Compile a large function that kernels have in common, as :func:`inlined`, and keep its code.
+
+    It must be the only one of its name in its file.
+    """
+    dispatcher = inlined(function)
+    dispatcher._cache = KeptPart(function, partial(checksum, function.__module__))
+    return dispatcher
 
 
 def cached(*modules: str, **options: Any) -> Callable[[Callable[..., Any]], Any]:
@@ -45,7 +61,7 @@ def cached(*modules: str, **options: Any) -> Callable[[Callable[..., Any]], Any]
     def decorate(function: Callable[..., Any]) -> Any:
         assert isinstance(function, FunctionType)
         dispatcher = njit(**options)(function)
-        dispatcher._cache = KeptCode(function, checksum(function.__module__, *modules))
+        dispatcher._cache = KeptCode(function, partial(checksum, function.__module__, *modules))
         return dispatcher
 
     return decorate

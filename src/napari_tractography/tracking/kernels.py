@@ -36,7 +36,12 @@ logger = logging.getLogger(__name__)
 # Whether kernels are compiled so; else they are when they are first needed, and waited for.
 in_a_process = True
 
+# Numba makes millions of objects, among which Python would look for garbage over and over, and
+# colours messages of errors that nobody sees: together a sixth of the time.
 COMMAND = """
+import gc, os
+gc.set_threshold(200_000, 20, 100)
+os.environ["NUMBA_DISABLE_ERROR_MESSAGE_HIGHLIGHTING"] = "1"
 from napari_tractography.tracking.engine import compile_kernel
 compile_kernel({algorithm!r}, {interpolation!r}, lmax={lmax}, kernel={kernel!r})
 """

@@ -120,7 +120,7 @@ def track_preview(
     n_workers = Execution(n_threads=n_threads).n_workers
     if kernels.stands_in(plan):
         kernels.begin(plan)
-        return _in_numpy(plan, _blocks(firsts, counts, reference_backend.MAX_BLOCK), cancelled)
+        return _in_numpy(plan, _blocks(firsts, counts, reference_backend.PREVIEW_BLOCK), cancelled)
     for _ in kernels.until_compiled(plan):
         if cancelled.is_set():
             return Tractogram.empty()

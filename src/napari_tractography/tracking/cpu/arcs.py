@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...runtime.compiling import compiled, inlined
+from ...runtime.compiling import compiled, inlined, kept
 from ..codes import (
     ARCS_AHEAD,
     ARCSINE,
@@ -62,7 +62,7 @@ TWO = np.float32(2)
 SHIFT_12, LOW_12 = np.uint64(12), np.uint64(4095)
 
 
-@compiled
+@kept
 def follow_arcs(field, settings, scratch, state, n_corners, lane):
     """Go on along an arc, or draw the next; see the table of algorithms."""
     heading = state.heading[lane]

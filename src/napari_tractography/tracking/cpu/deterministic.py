@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...runtime.compiling import inlined
+from ...runtime.compiling import inlined, kept
 from ..codes import EVERYWHERE, LOW_AMPLITUDE, LOW_PROBABILITY, PURPOSE_START, SAME, SHARP_TURN
 from .cells import find_rows_of, mean_amplitude
 from .draw import arrive, draw_starts, find_peak, lanes_below_cone_mass, lanes_to_sum
@@ -28,7 +28,7 @@ ENOUGH = 3 * N_LANES // 4
 STEPS_AT_ONCE = 3  # of a climb, before lanes that are done step on
 
 
-@inlined
+@kept
 def largest_directions(field, settings, scratch, state, n_corners, drawing):
     """Turn a set of lanes to the largest amplitude in their cones; see `draw_directions`."""
     chosen, ended, work = prepare(field, settings, scratch, state, n_corners, drawing)
@@ -55,7 +55,7 @@ def largest_directions(field, settings, scratch, state, n_corners, drawing):
     return turn(settings, state, chosen, ended, work, x, y, z, amplitude, NONE, little)
 
 
-@inlined
+@kept
 def nearest_peak_directions(field, settings, scratch, state, n_corners, drawing):
     """Turn a set of lanes to the peaks nearest to their directions; see `draw_directions`.
 
@@ -103,7 +103,7 @@ def nearest_peak_directions(field, settings, scratch, state, n_corners, drawing)
     return turn(settings, state, chosen, ended, done, x, y, z, amplitude, sharp, little)
 
 
-@inlined
+@kept
 def prepare(field, settings, scratch, state, n_corners, drawing):
     """Find the FOD where lanes are, and sort them.
 

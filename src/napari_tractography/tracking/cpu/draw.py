@@ -16,7 +16,7 @@ from __future__ import annotations
 import numpy as np
 
 from ...model.philox import MULTIPLIER_0, MULTIPLIER_1, ROUNDS, WEYL_0, WEYL_1
-from ...runtime.compiling import inlined
+from ...runtime.compiling import inlined, kept
 from ..codes import (
     CLIP,
     COSINE,
@@ -150,7 +150,7 @@ def point_of(word_0, word_1, height):
     return radius * cosine, radius * sine, ONE - down
 
 
-@inlined
+@kept
 def draw_directions(field, settings, scratch, state, n_corners, drawing):
     """Draw the next directions of a set of lanes.
 
@@ -300,7 +300,7 @@ def propose_starts(field, settings, scratch, state, lane):
     return True
 
 
-@inlined
+@kept
 def after_rejections(field, settings, scratch, state, n_corners, lane):
     """Find out why all proposals of one lane were rejected.
 
@@ -365,7 +365,7 @@ def sample_cone(field, settings, scratch, state, lane):
     return -1 if missing * missing > steepness * area else 0
 
 
-@inlined
+@kept
 def arrive(field, settings, scratch, state, n_corners, lanes):
     """Find the FOD where lanes have moved to; return those that stop there, for their reason."""
     moved = lanes & np.uint32(state.progress[MOVED])

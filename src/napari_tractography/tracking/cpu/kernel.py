@@ -75,7 +75,7 @@ def _kernel(row, is_nearest, adaptive):
     if not hasattr(function, "py_func"):  # not compiled yet
         function = compiled(function)
     names = {
-        "N_CORNERS": 1 if is_nearest else 8,
+        "N_CORNERS": np.int64(1 if is_nearest else 8),
         "SIDE_BY_SIDE": side_by_side,
         "AT_PEAK": row.starts_at_peak,
     }

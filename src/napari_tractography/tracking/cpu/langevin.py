@@ -24,7 +24,7 @@ import math
 import numpy as np
 
 from ...model.algorithms.diffusion import ROW
-from ...runtime.compiling import compiled, inlined
+from ...runtime.compiling import compiled, inlined, kept
 from ..codes import (
     FLAT,
     LONGEST,
@@ -155,7 +155,7 @@ def log_fod(field, settings, coefficients, ux, uy, uz, sx, sy, sz):
     )  # fmt: skip
 
 
-@compiled
+@kept
 def turn_direction(field, settings, scratch, state, n_corners, lane):
     """Turn the direction by one step of the dynamics; see the table of algorithms.
 
@@ -226,7 +226,7 @@ def turn_direction(field, settings, scratch, state, n_corners, lane):
     return 0, length
 
 
-@inlined
+@kept
 def turn_directions(field, settings, scratch, state, n_corners, drawing):
     """Turn a set of lanes by one step, all of one length; as `turn_direction`, bit for bit.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...runtime.compiling import inlined
+from ...runtime.compiling import inlined, kept
 from ..codes import MAX_LENGTH
 from .cells import (
     FEW_ROWS,
@@ -26,7 +26,7 @@ from .streamline import enter_voxel
 BIT, NONE = np.uint32(1), np.uint32(0)
 
 
-@inlined
+@kept
 def step_on(field, settings, regions, state, n_corners, going):
     """Step on with a set of lanes; return those that stop, for ``state.reason``."""
     ux, uy, uz = load(state.ux), load(state.uy), load(state.uz)

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ...runtime.compiling import bound, inlined
+from ...runtime.compiling import bound, inlined, kept
 from ..codes import (
     BACKWARD,
     END_REGION,
@@ -84,7 +84,7 @@ def enter_voxel(field, state, lane, voxel):
     return True
 
 
-@inlined
+@kept
 def begin_streamline(field, settings, regions, scratch, state, n_corners, lane, x, y, z, stream):
     """Put a lane at a seed, where it is to draw its start direction.
 
@@ -113,7 +113,7 @@ def begin_streamline(field, settings, regions, scratch, state, n_corners, lane, 
     return 0
 
 
-@inlined
+@kept
 def begin_at(field, settings, scratch, state, n_corners, lane, seed_directions):
     """Find the start direction of a lane that is not to draw it; return whether there is one.
 
@@ -192,7 +192,7 @@ def begin_half(field, settings, regions, state, n_corners, lane, half, x, y, z):
     return state.max_steps[lane] > 0
 
 
-@inlined
+@kept
 def begin_halves(field, settings, regions, state, n_corners, lane, x, y, z):
     """Begin the first half of a streamline whose start direction is known.
 
@@ -229,7 +229,7 @@ def go_on(field, state, n_corners, lane):
     leave_cell(field, state, n_corners, lane)
 
 
-@inlined
+@kept
 def end_half(field, settings, regions, state, n_corners, lane, reason, x, y, z):
     """Record the end of a half and begin the other, if there is one.
 
@@ -301,7 +301,7 @@ def keep_last_point(state, lane):
     point[0], point[1], point[2] = state.x[lane], state.y[lane], state.z[lane]
 
 
-@inlined
+@kept
 def keep_points(settings, state, lane, points, n_points):
     """Append the points of a streamline to `points`, after the first n_points; return how many."""
     forward, backward = state.half_n_points[lane, 0], state.half_n_points[lane, 1]

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ....runtime.compiling import compiled, inlined
+from ....runtime.compiling import compiled, inlined, kept
 from ...codes import (
     ABREAST,
     BESIDE,
@@ -60,7 +60,7 @@ def azimuth_of(ux, uy):
     return select(off_axis, ux / radius, ONE), select(off_axis, uy / radius, ZERO), radius
 
 
-@inlined
+@kept
 def sample_cones(field, settings, coefficients, scratch, ux, uy, uz):
     """Sample the cones of all lanes; see :mod:`.rings`.
 
