@@ -73,6 +73,7 @@ REPLACED = {
     "_recolor_tracks",
     "_set_view_slice",
     "_type_string",
+    "_update_slice_response",
     "_update_thumbnail",
     "_view_data",
     "_view_graph",

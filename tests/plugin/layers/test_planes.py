@@ -105,6 +105,22 @@ def test_a_plane_is_dragged_with_ctrl_and_seeds_under_the_mouse_go_first(shown):
     assert list(drag) == []
 
 
+@pytest.mark.parametrize("order", [(1, 0, 2), (2, 0, 1)])
+def test_corners_of_planes_land_where_those_of_the_volume_do_in_any_order_of_axes(shown, order):
+    viewer, volume, planes = shown
+    viewer.dims.order = order
+
+    def drawn(corners, layer):  # as napari's canvas places what it is given
+        # Not by what the layer was sliced for last: the volume is hidden.
+        return layer._transforms.simplified.set_slice(order)(corners)
+
+    vertices = drawn(planes.layer._view_vertices, planes.layer)
+    ends = np.array([(-0.5,) * 3, np.array(SHAPE) - 0.5])[:, order]
+    np.testing.assert_allclose(
+        [vertices.min(axis=0), vertices.max(axis=0)], drawn(ends, volume), atol=1e-5
+    )
+
+
 def test_what_goes_takes_the_planes_along_and_shows_the_volume(shown):
     viewer, volume, planes = shown
     viewer.layers.remove(planes.layer)

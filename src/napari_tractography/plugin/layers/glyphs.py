@@ -6,12 +6,11 @@ finer where they are large on the screen.
 
 from __future__ import annotations
 
-from contextlib import suppress
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
-from napari.layers import Layer, Surface, Vectors
+from napari.layers import Layer, Vectors
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 from scipy.spatial import ConvexHull
@@ -25,7 +24,7 @@ from ..listening import Listening
 from ..space.display import DisplaySpace
 from ..space.layer_list import index_of_lowest, insert_beside
 from ..streamlines.layer import Streamlines
-from .on_volume import OnVolume, SeedPoints
+from .on_volume import OnVolume, SeedPoints, SurfaceOnVolume
 from .spheres import Spheres
 
 MAX_GLYPHS = 1500
@@ -148,18 +147,10 @@ def _facing(
     return np.asarray(np.abs(sums[..., axis]) / np.maximum(length, 1e-20), np.float32)
 
 
-class Glyphs(OnVolume, Surface):  # type: ignore[misc]
+class Glyphs(SurfaceOnVolume):
     """The mesh of the glyphs, in voxels of the volume."""
 
-    _type_string = "surface"  # for writers and icons
     enlarged_by = 1.0  # for a picture that is larger than the canvas, and shows as much
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        with suppress(ImportError):  # without a Qt binding there is no canvas
-            from .lit_surfaces import VispyLitSurface, register
-
-            register(Glyphs, VispyLitSurface)
-        super().__init__(*args, **kwargs)
 
 
 class Peaks(OnVolume, Vectors):  # type: ignore[misc]
@@ -181,7 +172,7 @@ class FodGlyphs:
 
     Attributes
     ----------
-    layer : napari.layers.Surface
+    layer : Glyphs
         In the viewer until it is removed there or by :meth:`close`.
     n_shown, n_in_slice : int
         How many glyphs are drawn, of how many voxels with an FOD in the slice.

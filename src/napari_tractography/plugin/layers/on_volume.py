@@ -5,10 +5,14 @@ The base of the layers of spheres, seeds, figures, glyphs and peaks.
 
 from __future__ import annotations
 
+from contextlib import suppress
+from dataclasses import replace
 from functools import cached_property
+from itertools import combinations
 from typing import Any
 
-from napari.layers import Layer, Points
+from napari.layers import Layer, Points, Surface
+from napari.layers.surface.surface import _SurfaceSlicingState
 from napari.utils.notifications import show_warning
 
 from ..space.display import DisplaySpace, set_units
@@ -84,6 +88,43 @@ class PointsOnVolume(OnVolume, Points):  # type: ignore[misc]
         low, high = self.canvas_size_limits
         if low != least:
             self.canvas_size_limits = least, high
+
+
+class SurfaceOnVolume(OnVolume, Surface):  # type: ignore[misc]
+    """A surface that 3-D shows with its axes in the order of the viewer's, as volumes.
+
+    napari leaves the vertices of a surface that is shown whole as they are, and permutes its scale
+    and translation alone.
+    """
+
+    _type_string = "surface"  # for writers and icons
+    visual = "VispyLitSurface"  # of lit_surfaces, which draws it
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        with suppress(ImportError):  # without a Qt binding there is no canvas
+            from . import lit_surfaces
+
+            lit_surfaces.register(type(self), getattr(lit_surfaces, self.visual))
+        super().__init__(*args, **kwargs)
+
+    def _get_layer_slicing_state(self, data: Any, cache: bool) -> _Permuted:
+        return _Permuted(self, data, cache)
+
+
+class _Permuted(_SurfaceSlicingState):  # type: ignore[misc]
+    """Vertices that are shown whole, with their axes in the order of the viewer's."""
+
+    def _update_slice_response(self, response: Any) -> None:
+        displayed = list(response.slice_input.displayed)
+        swaps = sum(a > b for a, b in combinations(displayed, 2))
+        if swaps and not response.slice_input.not_displayed:
+            response = replace(
+                response,
+                vertices=response.vertices[:, displayed],
+                # An odd order mirrors: triangles are to face outwards as before.
+                faces=response.faces[:, ::-1] if swaps % 2 else response.faces,
+            )
+        super()._update_slice_response(response)
 
 
 class SeedPoints(PointsOnVolume):

@@ -8,11 +8,10 @@ pass in front. Called by the View section of the panel.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import suppress
 from typing import Any
 
 import numpy as np
-from napari.layers import Image, Layer, Surface
+from napari.layers import Image, Layer
 from numpy.typing import NDArray
 from scipy.ndimage import binary_fill_holes
 from superqt.utils import qthrottled
@@ -21,7 +20,7 @@ from ..listening import Listening
 from ..space.display import DisplaySpace, display_space_of_layer, set_units
 from ..space.layer_list import index_of_lowest, insert_beside
 from ..streamlines.layer import Streamlines
-from .on_volume import OnVolume, SeedPoints
+from .on_volume import SeedPoints, SurfaceOnVolume
 from .spheres import Spheres
 
 UPDATE_MS = 30
@@ -30,19 +29,12 @@ MARGIN = 2  # pixels between the slices of one texture, so that none runs into t
 NAME = "Slices"
 
 
-class SliceSurface(OnVolume, Surface):  # type: ignore[misc]
+class SliceSurface(SurfaceOnVolume):
     """The rectangles of three slices, in voxels of the volume."""
 
-    _type_string = "surface"  # for writers and icons
+    visual = "VispySlices"
     is_smooth = True
     planes: SlicePlanes  # that the layer is of
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        with suppress(ImportError):  # without a Qt binding there is no canvas
-            from .lit_surfaces import VispySlices, register
-
-            register(SliceSurface, VispySlices)
-        super().__init__(*args, **kwargs)
 
 
 class SlicePlanes:

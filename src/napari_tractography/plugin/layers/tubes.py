@@ -6,7 +6,6 @@ Called by the panel for selected streamlines; both are for a chosen few.
 from __future__ import annotations
 
 import itertools
-from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -18,7 +17,7 @@ from ...errors import InvalidTractogramError
 from ...streamlines.tractogram import Tractogram
 from ..space.display import DisplaySpace
 from ..streamlines.colours import direction_colours
-from .on_volume import OnVolume
+from .on_volume import OnVolume, SurfaceOnVolume
 
 # napari's Shapes take about 10 ms a path in 3-D.
 MAX_PATHS = 200
@@ -33,17 +32,8 @@ class Paths(OnVolume, Shapes):  # type: ignore[misc]
     _type_string = "shapes"  # for writers and icons
 
 
-class Tubes(OnVolume, Surface):  # type: ignore[misc]
+class Tubes(SurfaceOnVolume):
     """Tubes on a volume."""
-
-    _type_string = "surface"
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        with suppress(ImportError):  # without a Qt binding there is no canvas
-            from .lit_surfaces import VispyLitSurface, register
-
-            register(Tubes, VispyLitSurface)
-        super().__init__(*args, **kwargs)
 
 
 def paths_layer(tractogram: Tractogram, space: DisplaySpace, *, name: str = "Paths") -> Shapes:
