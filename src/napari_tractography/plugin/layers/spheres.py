@@ -1,6 +1,7 @@
-"""A points layer whose points are spheres: a slice shows where it cuts them.
+"""A points layer whose points are spheres: an outline and a tint, in front of streamlines.
 
-napari shows a point in the slice of its centre alone. Made by the regions of the session.
+A slice shows where it cuts them; napari shows a point in the slice of its centre alone.
+Made by the regions of the session.
 """
 
 from __future__ import annotations
@@ -14,7 +15,8 @@ from numpy.typing import NDArray
 from ..space.display import AXIS_LABELS, DisplaySpace
 from .on_volume import PointsOnVolume
 
-OPACITY = 0.35
+OUTLINE = 0.06  # of the diameter
+TINT = "30"  # the opacity, hexadecimal, of what is inside: streamlines are seen through it
 
 
 class Spheres(PointsOnVolume):
@@ -37,17 +39,25 @@ class Spheres(PointsOnVolume):
         super().__init__(
             centres,
             size=2 * radius_mm * space.per_mm,
-            border_width=0.0,
-            opacity=OPACITY,
-            blending="translucent_no_depth",  # behind the streamlines above it, also in 3-D
+            border_width=OUTLINE,
+            blending="translucent_no_depth",  # in front of streamlines in 3-D, to be found
             projection_mode="rescale_spherical",
-            shading="spherical",
             units=space.units,
             axis_labels=AXIS_LABELS,
             **kwargs,
         )
         self.space = space
         self.current_size = 2 * radius_mm * space.per_mm
+
+    @property
+    def colour(self) -> str:
+        """Of the outlines, "#rrggbb", and paler of what is inside; setting it is for all."""
+        return str(self.current_border_color)
+
+    @colour.setter
+    def colour(self, colour: str) -> None:
+        self.border_color = self.current_border_color = colour
+        self.face_color = self.current_face_color = f"{colour}{TINT}"
 
     @property
     def radii_mm(self) -> NDArray[np.float64]:

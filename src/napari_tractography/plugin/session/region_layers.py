@@ -1,9 +1,10 @@
 """Regions on the screen: labels that are painted or opened, and spheres that are dragged.
 
 Each belongs to a layer: a labels layer with one of its labels or with all, or a layer of
-:class:`.spheres.Spheres`. They lie below the streamlines and never hide them. The regions of other
-bundles than the active one are hidden. What is done here becomes an act of the document; a part of
-the session, which gives it what to show.
+:class:`.spheres.Spheres`. Labels lie below the streamlines and never hide them; spheres, which are
+an outline and a tint, lie above, to be found. The regions of other bundles than the active one are
+hidden. What is done here becomes an act of the document; a part of the session, which gives it
+what to show.
 """
 
 from __future__ import annotations
@@ -56,9 +57,19 @@ CHECK_MS = 200  # after the last redraw of a layer
 UNDO_KEY, REDO_KEY = KeyMod.CtrlCmd | KeyCode.KeyZ, KeyMod.CtrlCmd | KeyMod.Shift | KeyCode.KeyZ
 
 
+def is_seeds(layer: Layer) -> bool:
+    """Return whether a layer stays above spheres."""
+    return SEEDS_KEY in layer.metadata
+
+
+def is_in_front(layer: Layer) -> bool:
+    """Return whether a layer stays above streamlines: seeds and spheres."""
+    return is_seeds(layer) or isinstance(layer, Spheres)
+
+
 def _is_above(layer: Layer) -> bool:
-    """Return whether a layer stays above regions: streamlines and seeds."""
-    return isinstance(layer, Streamlines) or SEEDS_KEY in layer.metadata
+    """Return whether a layer stays above regions of labels."""
+    return isinstance(layer, Streamlines) or is_in_front(layer)
 
 
 class Regions:
@@ -205,7 +216,7 @@ class Regions:
         nothing = np.ascontiguousarray(self.space.volume(np.zeros(grid.shape, np.uint8)))
         layer = Labels(nothing, name="Region", opacity=PAINTED_OPACITY, **self.space.layer_kwargs)
         layer.metadata[PAINTED_KEY] = True
-        self.viewer.layers.insert(self._ceiling(), layer)
+        self.viewer.layers.insert(self._ceiling(layer), layer)
         entry = self.add_labels(layer, role)
         layer.brush_size = BRUSH_VOXELS
         self.paint(entry)
@@ -257,7 +268,7 @@ class Regions:
     def _sphere_layer(self, centres: NDArray[np.float64], radius_mm: float, name: str) -> Spheres:
         layer = Spheres(centres, radius_mm, space=self.space, name=name)
         layer.metadata[SPACE_KEY] = self.space
-        insert_beside(self.viewer, layer, self._ceiling())
+        insert_beside(self.viewer, layer, self._ceiling(layer))
         return layer
 
     def remove(self, *entries: Entry) -> None:
@@ -373,7 +384,7 @@ class Regions:
         elif is_new and is_own(entry.layer):
             self._give_layer(entry, free, placed)
         elif entry.layer not in self.viewer.layers:
-            insert_beside(self.viewer, entry.layer, self._ceiling())
+            insert_beside(self.viewer, entry.layer, self._ceiling(entry.layer))
         state = self._settled(state)
         entry.state, layer = state, entry.layer
         before = self._written.get(layer)
@@ -401,7 +412,7 @@ class Regions:
         else:
             layer = self._copy_of(own) if own in taken else own
             if layer not in self.viewer.layers:
-                insert_beside(self.viewer, layer, self._ceiling())
+                insert_beside(self.viewer, layer, self._ceiling(layer))
         if layer in free:
             free.remove(layer)
         holder.layer = layer
@@ -437,7 +448,7 @@ class Regions:
                 )
         else:
             layer = painted_layer(initial)
-            insert_beside(self.viewer, layer, self._ceiling())
+            insert_beside(self.viewer, layer, self._ceiling(layer))
             now = dataclasses.replace(
                 state, initial=None, painted=Painted.of(np.asarray(layer.data))
             )
@@ -489,7 +500,7 @@ class Regions:
                 continue
             coloured.add(layer)
             if isinstance(layer, Spheres):
-                layer.face_color = layer.current_face_color = colour
+                layer.colour = colour
             elif layer.metadata.get(PAINTED_KEY):
                 layer.colormap = label_colours(colour)
 
@@ -557,9 +568,10 @@ class Regions:
                 layer.bind_key(REDO_KEY, None)
         self._heard.clear()
 
-    def _ceiling(self) -> int:
-        """Return where the lowest layer of streamlines or of seeds is."""
-        return index_of_lowest(self.viewer.layers, _is_above)
+    def _ceiling(self, layer: Layer) -> int:
+        """Return where the lowest layer is that a layer of regions stays below."""
+        is_above = is_seeds if isinstance(layer, Spheres) else _is_above
+        return index_of_lowest(self.viewer.layers, is_above)
 
     def _entries_of(self, layer: Layer) -> list[Entry]:
         """Return the regions of a layer: of the active bundle, and of all where they share it."""

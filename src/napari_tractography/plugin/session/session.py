@@ -66,12 +66,12 @@ from ..requests import Arrived, Request
 from ..run_seeding import SeedBetween, Seeding, SeedVoxels
 from ..space.display import DisplaySpace
 from ..space.extent import slices_kept, sliders_kept
-from ..space.layer_list import insert_beside
+from ..space.layer_list import index_of_lowest, insert_beside
 from ..streamlines.layer import Streamlines
 from ..words import plural
 from .open_bundle import BUNDLE_KEY, Arriving, OpenBundle
-from .region_layers import Regions
-from .seed_layer import SEEDS_KEY, SeedLayer
+from .region_layers import Regions, is_in_front
+from .seed_layer import SeedLayer
 from .tracking_values import TrackingValues
 from .wanted import ends_of, frozen_seeding
 
@@ -332,7 +332,7 @@ class Session:
         return self.bundle.streamlines_layer
 
     def ensure_streamlines_layer(self, bundle: OpenBundle | None = None) -> Streamlines:
-        """Return the layer of a bundle's streamlines, a new one below the seeds without one."""
+        """Return the layer of a bundle's streamlines, a new one below what is in front."""
         bundle = self.bundle if bundle is None else bundle
         if bundle.layer is None:
             layer = Streamlines(space=self.space, name=bundle.name)
@@ -347,10 +347,8 @@ class Session:
         return bundle.layer
 
     def _insert(self, bundle: OpenBundle, layer: Streamlines) -> None:
-        layers = self.viewer.layers
-        seeds = (i for i, other in enumerate(layers) if SEEDS_KEY in other.metadata)
         with self.is_inserting:
-            insert_beside(self.viewer, layer, next(seeds, None))
+            insert_beside(self.viewer, layer, index_of_lowest(self.viewer.layers, is_in_front))
             bundle.is_shown = True
             self._order_layers()
 
