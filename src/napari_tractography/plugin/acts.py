@@ -189,6 +189,25 @@ def delete(number: int, blank: tuple[int, BundleState]) -> Act:
     return act
 
 
+def colour_each(mode: str) -> Act:
+    """Colour the streamlines of every bundle in a mode; each bundle has a colour of its own.
+
+    Of two bundles of one colour the second gets another.
+    """
+
+    def act(now: Snapshot) -> Snapshot:
+        taken: list[str] = []
+        for number, state in now.bundles.items():
+            colour = free_colour(taken) if state.colour in taken else state.colour
+            taken.append(colour)
+            style = {**state.style, "colour_by": mode, "colour": colour}
+            if style != state.style or colour != state.colour:
+                now = now.replace(number, colour=colour, style=MappingProxyType(style))
+        return now
+
+    return act
+
+
 def move(number: int, index: int) -> Act:
     """Move a bundle to another row of the list."""
 

@@ -14,6 +14,7 @@ from napari_tractography import Tractogram
 from napari_tractography.model.phantoms import phantom_seeds_mm
 from napari_tractography.plugin.panel import bundle_list
 from napari_tractography.plugin.streamlines import Streamlines
+from napari_tractography.plugin.streamlines.colours import rgba_of
 
 NAMES = ["one", "two", "three"]
 
@@ -71,12 +72,51 @@ def test_pictures_of_rows_are_made_when_they_change_alone(
     """The work of a list of hundreds of bundles: one more row is not all rows anew."""
     made: list[str] = []
     swatch = bundle_list._swatch
-    monkeypatch.setattr(bundle_list, "_swatch", lambda c: made.append(c) or swatch(c))
+    monkeypatch.setattr(bundle_list, "_swatch", lambda *of: made.append(of[1]) or swatch(*of))
     panel.bundles.activate(panel.bundles.bundles[-1])
     panel.bundles.add("four")  # below the active one
     assert len(made) == 1
     panel.bundles.set_colour(panel.bundles.bundles[0], "#123456")
     assert made[1:] == ["#123456"]
+
+
+def test_one_act_gives_each_bundle_its_colour_and_swatches_show_what_is_drawn(
+    panel: Any, settle: Any
+) -> None:
+    def swatch(row: int) -> list[str]:
+        picture = panel.bundle_list.table.item(row, bundle_list.COLOUR).icon().pixmap(12, 12)
+        image = picture.toImage()
+        return [image.pixelColor(x, 6).name() for x in (1, 6, 10)]
+
+    for bundle in panel.bundles.bundles:
+        panel.bundles.activate(bundle)
+        panel.run()
+        settle(panel)
+    first, _, third = panel.bundles.bundles
+    panel.bundles.set_colour(third, first.state.colour)  # as a file may say
+    by_direction = ["#ff0000", "#00ff00", "#0000ff"]
+    assert swatch(0) == swatch(1) == by_direction
+    colour_by = next(c for c in panel.appearance.controls if c.name == "colour_by")
+
+    panel.bundle_list.colours.click()
+    drawn = [bundle.layer.colour for bundle in panel.bundles.bundles]
+    assert len(set(drawn)) == 3
+    assert all(bundle.layer.colour_by == "one colour" for bundle in panel.bundles.bundles)
+    assert colour_by.value == "one colour"
+    for row, bundle in enumerate(panel.bundles.bundles):
+        assert swatch(row) == [bundle.state.colour] * 3
+        assert rgba_of(bundle.state.colour) == bundle.layer.colour
+    assert "A colour for each bundle" in panel.bundle_list.history_label.text()
+
+    panel.session.document.undo()
+    assert [bundle.layer.colour_by for bundle in panel.bundles.bundles] == ["direction"] * 3
+    assert (swatch(0), colour_by.value) == (by_direction, "direction")
+    panel.session.document.redo()
+    panel.bundle_list.colours.click()  # each has one: back to directions
+    assert [bundle.layer.colour_by for bundle in panel.bundles.bundles] == ["direction"] * 3
+    colour_by.value = "length"
+    assert len(set(swatch(2))) == 3
+    assert swatch(2) != by_direction
 
 
 def test_space_closes_and_opens_the_eye_of_a_row(panel: Any) -> None:

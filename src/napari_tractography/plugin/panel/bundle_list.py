@@ -5,10 +5,12 @@ Called by the panel.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
 from napari.layers import Tracks
+from napari.utils.colormaps import ensure_colormap
 from qtpy.QtCore import QEvent, QPointF, QRectF, QSize, Qt
 from qtpy.QtGui import (
     QColor,
@@ -35,10 +37,19 @@ from qtpy.QtWidgets import (
     QWidget,
 )
 
+from ..document import COLOURS
 from ..flag import Flag
 from ..session.derived_bundles import take_tracks
 from ..session.listing import BundleList
 from ..session.open_bundle import OpenBundle
+from ..streamlines.colours import (
+    CYCLIC_COLORMAP,
+    DEFAULT_COLORMAP,
+    DEFAULT_MODE,
+    DIRECTIONS,
+    HELIX,
+    ONE_COLOUR,
+)
 from ..streamlines.layer import Streamlines
 from .widgets.busy_dialog import errors_shown
 from .widgets.layout import add_entry, button, keys_here, row, stack
@@ -105,7 +116,15 @@ class BundleSection(QWidget):  # type: ignore[misc]
         self.history_label.setToolTip(keys_here("What was done last; Ctrl+Z undoes it, too."))
         self.history_label.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)
         self.history_label.linkActivated.connect(self._on_link)
-        self.tools = row(self.new, self.copy, self.mirror, self.delete, self.up, self.down)
+        self.colours = _glyph(
+            "",
+            "Give each bundle a colour of its own; where each has one, colour all by direction.",
+        )
+        self.colours.setIcon(_icon(_striped([QColor(colour) for colour in COLOURS[:3]])))
+        self.colours.setAccessibleName("Colours of all bundles")
+        self.tools = row(
+            self.new, self.copy, self.mirror, self.delete, self.colours, self.up, self.down
+        )
         self.tools.layout().setSpacing(3)
         self.offer = QLabel()
         self.offer.setTextFormat(Qt.TextFormat.RichText)
@@ -120,6 +139,7 @@ class BundleSection(QWidget):  # type: ignore[misc]
         self.copy.clicked.connect(lambda: bundles.duplicate())
         self.mirror.clicked.connect(mirror)
         self.delete.clicked.connect(self.delete_active)
+        self.colours.clicked.connect(self.colour_each)
         self.up.clicked.connect(lambda: bundles.move(bundles.active, -1))
         self.down.clicked.connect(lambda: bundles.move(bundles.active, 1))
         bundles.changed.connect(self.refresh)
@@ -171,11 +191,14 @@ class BundleSection(QWidget):  # type: ignore[misc]
     def _show(self, number: int, bundle: OpenBundle) -> None:
         layer, state = bundle.streamlines_layer, bundle.state
         n = 0 if layer is None else layer.n_all
+        mode = _mode_of(bundle)
         where = f"opened from {state.path}" if state.is_opened else "tracked in this window"
         texts = ("", "", state.name, f"{n:,}" if layer is not None else "–")
         tips = (
             "Shown; click to hide." if state.is_visible else "Hidden; click to show.",
-            f"{state.colour}; double-click to choose another.",
+            f"Coloured by {mode}; double-click to choose one colour."
+            if mode != ONE_COLOUR
+            else f"{state.colour}; double-click to choose another.",
             f"{state.name}, {where}; double-click or F2 to rename.",
             "Streamlines" if layer is not None else "No streamlines yet",
         )
@@ -198,8 +221,8 @@ class BundleSection(QWidget):  # type: ignore[misc]
         # An icon that is set again is laid out again: of hundreds of rows that takes a second.
         if _is_new(eye, f"{ink.name()} {state.is_visible}"):
             eye.setIcon(eye_icon(ink, is_open=state.is_visible))
-        if _is_new(colour, state.colour):
-            colour.setIcon(_swatch(state.colour))
+        if _is_new(colour, f"{mode} {state.colour}"):
+            colour.setIcon(_icon(_swatch(mode, state.colour)))
 
     def changeEvent(self, event: QEvent) -> None:  # noqa: N802 - Qt's name
         """Take up the colours of another theme."""
@@ -222,6 +245,14 @@ class BundleSection(QWidget):  # type: ignore[misc]
     def delete_active(self) -> None:
         """Delete the bundle that is selected."""
         self.bundles.remove(self.bundles.active)
+
+    def colour_each(self) -> None:
+        """Give each bundle a colour of its own, or, where they have that, colour by direction."""
+        states = [bundle.state for bundle in self.bundles.bundles]
+        is_done = len({state.colour for state in states}) == len(states) and all(
+            _mode_of(bundle) == ONE_COLOUR for bundle in self.bundles.bundles
+        )
+        self.bundles.session.colour_each(DEFAULT_MODE if is_done else ONE_COLOUR)
 
     def ask_colour(self, bundle: OpenBundle) -> None:
         """Let a person choose the colour of a bundle."""
@@ -254,6 +285,7 @@ class BundleSection(QWidget):  # type: ignore[misc]
         for text, action, is_possible in (
             ("Rename", lambda: self.table.editItem(self.table.item(index, NAME)), True),
             ("Colour...", lambda: self.ask_colour(bundle), True),
+            ("Colours of all bundles", self.colours.click, True),
             ("Duplicate", self.copy.click, True),
             ("Mirror", self.mirror.click, self.mirror.isEnabled()),
             ("Move up", self.up.click, self.up.isEnabled()),
@@ -381,10 +413,35 @@ def eye_icon(ink: QColor, *, is_open: bool) -> QIcon:
     return _icon(picture)
 
 
-def _swatch(colour: str) -> QIcon:
-    picture = QPixmap(ICON - 4, ICON - 4)
-    picture.fill(QColor(colour))
-    return _icon(picture)
+def _mode_of(bundle: OpenBundle) -> str:
+    """Return by what the streamlines of a bundle are coloured, or will be."""
+    layer = bundle.streamlines_layer
+    drawn = DEFAULT_MODE if layer is None else layer.colour_by
+    return str(bundle.state.style.get("colour_by", drawn))
+
+
+def _swatch(mode: str, colour: str) -> QPixmap:
+    """Return a picture of what streamlines look like: one colour, or those of a mode in stripes."""
+    if mode == ONE_COLOUR:
+        stripes = [QColor(colour)]
+    elif mode == DEFAULT_MODE:
+        stripes = [QColor.fromRgbF(*rgb) for _, rgb in DIRECTIONS]
+    else:
+        colormap = CYCLIC_COLORMAP if mode == HELIX else DEFAULT_COLORMAP
+        rgba = ensure_colormap(colormap).map(np.linspace(0.1, 0.9, ICON - 4))
+        stripes = [QColor.fromRgbF(*map(float, each)) for each in rgba]
+    return _striped(stripes)
+
+
+def _striped(stripes: Sequence[QColor]) -> QPixmap:
+    side = ICON - 4
+    picture = QPixmap(side, side)
+    painter = QPainter(picture)
+    for number, colour in enumerate(stripes):
+        first, last = (round(side * (number + i) / len(stripes)) for i in range(2))
+        painter.fillRect(first, 0, last - first, side, colour)
+    painter.end()
+    return picture
 
 
 def _icon(picture: QPixmap) -> QIcon:

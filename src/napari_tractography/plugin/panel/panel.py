@@ -264,6 +264,7 @@ class TractographyPanel(QWidget):  # type: ignore[misc]
         session.changed.connect(self.show_hint)
         session.layer_created.connect(self._on_layer_created)
         session.travelled.connect(self._on_travelled)
+        session.styled.connect(self._on_styled)
         session.result_changed.connect(self._on_result_changed)
         self.bundles.activated.connect(self._on_activated)
         self.bundles.removed.connect(runs.give_up)
@@ -392,6 +393,11 @@ class TractographyPanel(QWidget):  # type: ignore[misc]
             if is_other:
                 appearance.apply_to(layer)
             self.filtering.follow()
+
+    def _on_styled(self) -> None:
+        state = self.session.state
+        self.appearance.show_style(state.style, state.colour)
+        self.appearance.apply()
 
     def _show_bundle(self, bundle: OpenBundle, *, styled: bool = True) -> None:
         session = self.session

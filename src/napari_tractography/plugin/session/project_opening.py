@@ -19,7 +19,6 @@ from napari.layers import Layer
 from psygnal import Signal
 
 from ...errors import InvalidParameterError, TractographyError
-from ...maps.angles import Axis
 from ...model.fod import Fod
 from ...model.regions import Region
 from ...model.seeding_parameters import ACCEPTED, EVERY_VOXEL, STARTED, SeedingParameters
@@ -60,6 +59,7 @@ from ..streamlines.layer import Streamlines
 from ..words import plural
 from .listing import BundleList
 from .open_bundle import OpenBundle
+from .session import give_style
 from .tracking_values import TrackingValues
 
 logger = logging.getLogger(__name__)
@@ -176,7 +176,7 @@ class Opening:
             )
         layer = bundle.streamlines_layer
         assert layer is not None
-        _show_style(layer, bundle)
+        give_style(layer, bundle.state)
         try:
             _filter(bundle, layer, filters, kept.source.folder)
         except TractographyError as error:
@@ -484,17 +484,3 @@ def _filter(
     layer.editor.filter(passing)
     if bundle.state.is_opened:
         bundle.amend(everywhere=True, filtered_by=(regions, rule, limits))
-
-
-def _show_style(layer: Streamlines, bundle: OpenBundle) -> None:
-    """Give a layer the style of its bundle, as far as it does that by itself."""
-    style = bundle.state.style
-    for name in ("width", "opacity", "slab_mm", "max_vertices"):
-        if name in style:
-            setattr(layer, name, style[name])
-    layer.axis = Axis.of_numbers(style.get("axis"))
-    mode = style.get("colour_by")
-    if mode == "one colour":
-        layer.colour = bundle.state.colour
-    elif mode in layer.colour_modes:
-        layer.colour_by = mode

@@ -12,6 +12,7 @@ import dataclasses
 import zlib
 from collections.abc import Iterable, Mapping
 from functools import partial
+from types import MappingProxyType
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -28,6 +29,7 @@ from ...errors import (
     InvalidTissuesError,
     TractographyError,
 )
+from ...maps.angles import Axis
 from ...model.fod import Fod
 from ...model.parameters import TrackingParameters
 from ...model.regions import Region
@@ -67,6 +69,7 @@ from ..run_seeding import SeedBetween, Seeding, SeedVoxels
 from ..space.display import DisplaySpace
 from ..space.extent import slices_kept, sliders_kept
 from ..space.layer_list import index_of_lowest, insert_beside
+from ..streamlines.colours import DEFAULT_MODE, ONE_COLOUR, rgba_of
 from ..streamlines.layer import Streamlines
 from ..words import plural
 from .open_bundle import BUNDLE_KEY, Arriving, OpenBundle
@@ -117,6 +120,7 @@ class Session:
     list_changed = Signal()  # the list of bundles, or something in a row
     activated = Signal(object)  # OpenBundle
     closed = Signal(object)  # OpenBundle that is no longer in the list
+    styled = Signal()  # all bundles at once, not by the controls of the active one
     travelled = Signal()  # by undo or redo: whatever is shown of the active bundle may differ
 
     def __init__(self, viewer: Any) -> None:
@@ -244,7 +248,9 @@ class Session:
             self._seed_mask.layer = see_within(self._layer_of(state.seed_mask))
         for number, each in now.bundles.items():
             if each is not before.bundles.get(number):
-                signals += self._show_streamlines(number, before.bundles.get(number), each)
+                by_panel = number == before.active == now.active  # whose controls give the style
+                known = before.bundles.get(number)
+                signals += self._show_streamlines(number, known, each, by_panel=by_panel)
         for number in before.bundles:
             if number not in now.bundles:
                 bundle = self.open_bundle(number)
@@ -279,7 +285,7 @@ class Session:
         return layer
 
     def _show_streamlines(
-        self, number: int, before: BundleState | None, now: BundleState
+        self, number: int, before: BundleState | None, now: BundleState, *, by_panel: bool = False
     ) -> list[Any]:
         """Let the layer of a bundle show its result; return the signals to emit then."""
         bundle = self.open_bundle(number)
@@ -300,6 +306,8 @@ class Session:
                 layer_now.name = now.name
             if layer_now.visible != now.is_visible:
                 layer_now.visible = now.is_visible
+            if before is not None and now.style is not before.style and not by_panel:
+                give_style(layer_now, now, before.style)
         if before is not None and before.tractogram is not now.tractogram:
             signals.append(partial(self.result_changed.emit, bundle))
             one, other = (state.result and state.result.request for state in (before, now))
@@ -791,10 +799,19 @@ class Session:
             Of what was set.
         style : mapping of str to value
         """
+        if self._is_showing:
+            return  # a layer is being given what the document says
         is_colour = bool(style.get("colour")) and label == "Colour"
         colour = style["colour"] if is_colour else self.state.colour
         change = acts.change(style=dict(style), colour=colour)
         self.document.act(label, change, key=("style", label))
+
+    def colour_each(self, mode: str) -> None:
+        """Colour all bundles in one mode, such as each in a colour of its own."""
+        is_own = mode == ONE_COLOUR
+        text = "A colour for each bundle" if is_own else f"Colour all bundles by {mode}"
+        if self.document.act(text, acts.colour_each(mode)):
+            self.styled.emit()
 
     def choose_min_weight(self, least: float) -> None:
         """Show no streamlines of less weight."""
@@ -1181,6 +1198,35 @@ class Session:
             return None if then is None else then.differences(self.request())
         except TractographyError:  # something is missing or wrong that was not
             return None
+
+
+def give_style(
+    layer: Streamlines, state: BundleState, before: Mapping[str, Any] = MappingProxyType({})
+) -> None:
+    """Give a layer the style of its bundle, as far as it does that by itself.
+
+    Parameters
+    ----------
+    layer : Streamlines
+    state : BundleState
+    before : mapping
+        The style that it had: what does not differ is left alone.
+    """
+    style = {"colour_by": DEFAULT_MODE, **state.style}
+    changed = {n for n, value in style.items() if n not in before or before[n] != value}
+    for name in changed & {"width", "opacity", "slab_mm", "max_vertices"}:
+        if getattr(layer, name) != style[name]:
+            setattr(layer, name, style[name])
+    if "axis" in changed or not before:
+        layer.axis = Axis.of_numbers(style.get("axis"))
+    if not changed & {"colour_by", "colour"}:
+        return
+    mode, rgba = style["colour_by"], rgba_of(state.colour)
+    if mode == ONE_COLOUR:
+        if (layer.colour_by, layer.colour) != (mode, rgba):
+            layer.colour = rgba
+    elif mode in layer.colour_modes and layer.colour_by != mode:
+        layer.colour_by = mode
 
 
 def _edit_text(before: BundleState, layer: Streamlines) -> str:

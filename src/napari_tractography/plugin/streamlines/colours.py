@@ -148,10 +148,10 @@ def direction_colours(tractogram: Tractogram, **_: Any) -> Colours:
         norm[still] = 1
         np.divide(along, norm, out=rgba[first:last, :3].T)
         rgba[first:last][still] = UNKNOWN
-    return Colours(rgba, "Direction", categories=_DIRECTIONS)
+    return Colours(rgba, "Direction", categories=DIRECTIONS)
 
 
-_DIRECTIONS: tuple[tuple[str, RGB], ...] = (
+DIRECTIONS: tuple[tuple[str, RGB], ...] = (
     ("left-right", (1.0, 0.0, 0.0)),
     ("anterior-posterior", (0.0, 1.0, 0.0)),
     ("inferior-superior", (0.0, 0.0, 1.0)),
@@ -406,12 +406,12 @@ class Mode:
     about_axis: bool = False
 
 
-ONE_COLOUR = "one colour"
+ONE_COLOUR, DEFAULT_MODE = "one colour", "direction"
 WEIGHT = "weight"
 ELEVATION, HELIX = "elevation", "helix angle"
 
 MODES: dict[str, Mode] = {
-    "direction": Mode(
+    DEFAULT_MODE: Mode(
         "red left-right, green anterior-posterior, blue inferior-superior", direction_colours
     ),
     ELEVATION: Mode(
