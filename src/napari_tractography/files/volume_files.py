@@ -15,6 +15,9 @@ from .formats import whole_reading, written_volume_format
 from .headers import check_numeric, grid_of, read_header, without_trailing_ones
 from .paths import check_writable, existing_file
 
+FEW_VALUES = 16  # other than zero, of a mask or of a few labels
+SAMPLED = 100_000  # voxels by which maps are told from masks
+
 
 def load_volume(path: str | PathLike[str]) -> tuple[NDArray[Any], Grid]:
     """Read a 3-D volume: a mask, labels or a scalar map.
@@ -77,6 +80,12 @@ def voxels_inside(values: NDArray[Any], name: str) -> NDArray[np.bool_]:
     if not inside.any():
         raise InvalidMaskError(f"The mask {name} has no voxel other than zero; choose another.")
     return np.asarray(inside)
+
+
+def has_many_values(values: NDArray[Any]) -> bool:
+    """Return whether a volume holds more values than a mask or a few labels do: it is a map."""
+    sample = values.ravel()[:: max(values.size // SAMPLED, 1)]
+    return len(np.unique(sample[(sample != 0) & (sample == sample)])) > FEW_VALUES
 
 
 def volume_shape(path: str | PathLike[str]) -> tuple[int, ...]:

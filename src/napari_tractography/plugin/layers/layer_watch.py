@@ -31,6 +31,11 @@ class LayerWatch:
         """The layer that is watched."""
         return self._layer
 
+    @property
+    def n_inside(self) -> int:
+        """How many voxels of the layer are neither zero nor NaN."""
+        return 0 if self._inside is None else int(np.unpackbits(self._inside).sum())
+
     @layer.setter
     def layer(self, layer: Layer | None) -> None:
         self._check.stop()

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from ...errors import InvalidGridError, InvalidMaskError
 from ...fields.readings import AUTO
+from ...files.volume_files import has_many_values
 from ...geometry.grid import Grid
 from ...geometry.units import symbol
 from ...model.fod import Fod
@@ -26,6 +27,7 @@ from .fod_opening import FOD_KEY, FodOpening, contrast_limits
 
 LayerData = tuple[Any, dict[str, Any], str]
 
+MAP_KEY = "is_map"  # layer.metadata[MAP_KEY]: whether the file of a mask held many values
 # What holds little fades away, so that on a light background a slice is no black box.
 FADED = 0.15  # of the contrast
 GREY = Colormap(
@@ -106,12 +108,14 @@ def _map_layer_data(
     return space.volume(isotropic), kwargs, "image"
 
 
-def mask_layer_data(mask: NDArray[Any], grid: Grid, name: str) -> LayerData:
-    """Return a mask on a grid as a labels layer, (z, y, x)."""
+def mask_layer_data(values: NDArray[Any], grid: Grid, name: str) -> LayerData:
+    """Return a mask on a grid, which is not zero inside, as a labels layer, (z, y, x)."""
     space = DisplaySpace.of(grid)
-    labels = np.ascontiguousarray(space.volume(np.asarray(mask) != 0), dtype=np.uint8)
+    labels = np.ascontiguousarray(space.volume(np.nan_to_num(values) != 0), dtype=np.uint8)
     style = {"opacity": 0.3, "blending": SEEN_WITHIN}
-    return labels, {**space.layer_kwargs, "name": name, **style}, "labels"
+    kwargs = space.layer_kwargs
+    kwargs["metadata"][MAP_KEY] = has_many_values(values)
+    return labels, {**kwargs, "name": name, **style}, "labels"
 
 
 def see_within(layer: Layer | None) -> Layer | None:
@@ -214,6 +218,13 @@ def put_back(layer: Layer, grid: Grid) -> None:
     space = DisplaySpace.of(grid)
     layer.affine, layer.rotate, layer.shear = np.eye(4), np.eye(3), np.zeros(3)
     layer.scale, layer.translate = space.scale, space.translate
+
+
+def is_map(layer: Layer) -> bool:
+    """Return whether a layer that may serve as a mask holds, or its file held, many values."""
+    if MAP_KEY not in layer.metadata:
+        return isinstance(layer, Image) and has_many_values(np.asarray(layer.data))
+    return bool(layer.metadata[MAP_KEY])
 
 
 def mask_layers(layers: Iterable[Layer]) -> list[Layer]:

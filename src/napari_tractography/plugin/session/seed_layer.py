@@ -24,6 +24,7 @@ from ..space.layer_list import insert_beside
 from .wanted import OWN, no_values
 
 SEEDS_KEY = "seeds_in"  # layer.metadata[SEEDS_KEY] is the display space of a layer of seeds
+SEEDS_NAMED = 5  # of those outside
 TOLERANCE_MM = 1e-3  # what another display space rounds
 SEED_COLOUR = "#ffd166"
 SEED_VOXELS = 1.5  # diameter of a seed on the screen, at least,
@@ -239,6 +240,17 @@ def are_same(some: PlacedSeeds, others: PlacedSeeds) -> bool:
         return False
     one, other = ({**no_values(len(seeds)), **seeds.own} for seeds in (some, others))
     return all(np.array_equal(one[name], other[name], equal_nan=True) for name in OWN)
+
+
+def outside(numbers: list[int]) -> str:
+    """Return which seeds lie where there is nothing to track, or ""."""
+    if not numbers:
+        return ""
+    if len(numbers) == 1:
+        return f"Seed {numbers[0]} lies outside, where there is no FOD."
+    named = ", ".join(map(str, numbers[:SEEDS_NAMED]))
+    more = f" and {len(numbers) - SEEDS_NAMED:,} others" if len(numbers) > SEEDS_NAMED else ""
+    return f"Seeds {named}{more} lie outside, where there is no FOD."
 
 
 def seed_size_voxels(space: DisplaySpace) -> float:

@@ -20,6 +20,7 @@ from qtpy.QtCore import QTimer
 
 from ..layers.planes import planes_in_view
 from .region_layers import SPHERE_RADIUS_MM
+from .seed_layer import outside
 from .session import Session
 
 CLICK_PIXELS = 5  # a drag shorter than this is a click
@@ -61,7 +62,7 @@ class SeedMouse:
         if tool == OTHER_TOOL:
             return
         if modifiers == CONTROL_SHIFT or (modifiers == SHIFT and tool != "add"):
-            add = self._session.add_seed if modifiers == SHIFT else self._add_sphere
+            add = self._add_seed if modifiers == SHIFT else self._add_sphere
             if tool == LABELS_TOOL:
                 with _without_tool(viewer.layers.selection.active):
                     yield from self._place(viewer, event, add)
@@ -104,6 +105,12 @@ class SeedMouse:
             if found is not None:
                 return layer, int(found)
         return None
+
+    def _add_seed(self, position_zyx: NDArray[np.float64]) -> None:
+        self._session.add_seed(position_zyx)
+        number = len(self._session.seeds)
+        if number in self._session.seeds_outside:
+            self._missed(outside([number]))
 
     def _add_sphere(self, position_zyx: NDArray[np.float64]) -> None:
         regions = self._session.regions

@@ -57,6 +57,7 @@ from ..layers.volume_layers import (
     fod_grid_of,
     fod_of,
     frame_of,
+    is_map,
     mask_layers,
     mask_of,
     opening_of,
@@ -703,6 +704,24 @@ class Session:
         text = "Track without tissues" if layer is None else f"Track with tissues {layer.name}"
         self.document.act(text, acts.change(tissues=LayerRef.to(layer)))
 
+    def mask_summary(self, name: str) -> str:
+        """Return how many voxels "mask" or "seed_mask" has, and whether it is rather a map, or "".
+
+        The mask to track in stands for the one to start in where no other is chosen.
+        """
+        watch = self._mask if name == "mask" else self._seed_mask
+        watch = watch if watch.layer else self._mask
+        layer, n = watch.layer, watch.n_inside
+        if layer is None:
+            return ""
+        size = f"{plural(n, 'voxel')}, {100 * n / max(layer.data.size, 1):.3g} % of the volume"
+        if is_map(layer):
+            return (
+                f"{layer.name} has many values, as a map has. All that is not zero counts: {size}. "
+                "Open a thresholded one."
+            )
+        return f"Mask of {size}."
+
     def _on_mask(self) -> None:
         """Note that the mask was painted, which its layer alone holds."""
         self.bundle.amend(n_mask_changes=self.state.n_mask_changes + 1)
@@ -902,6 +921,18 @@ class Session:
         if source == "between regions":
             return ends_of(self.state) is not None
         return source == "whole FOD" or self.seed_mask_in_use is not None
+
+    @property
+    def seeds_outside(self) -> list[int]:
+        """The numbers, from 1, of the seeds that lie where there is no FOD; not of an image."""
+        fod = self.fod
+        if fod is None or fod.blocks is not None:
+            return []
+        shape = np.array(fod.grid.shape)
+        voxels = np.rint(fod.grid.to_voxel(self.seeds.positions_mm)).astype(int)
+        inside = ((voxels >= 0) & (voxels < shape)).all(axis=1)
+        rows = fod.voxel_rows[tuple(np.clip(voxels, 0, shape - 1).T)]
+        return (1 + np.flatnonzero(~inside | (rows < 0))).tolist()
 
     @property
     def seed_mask_in_use(self) -> Layer | None:

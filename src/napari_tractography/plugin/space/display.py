@@ -140,6 +140,12 @@ class DisplaySpace:
         return bool(np.array_equal(self.world_to_display, np.eye(4)))
 
     @property
+    def is_tilted(self) -> bool:
+        """Whether a slice on the screen has no one position R, A or S: the volume is oblique."""
+        turned = self.world_to_display[:3, :3] / self.per_mm
+        return bool(np.abs(turned - np.eye(3)).max() > ALIGNED_TOLERANCE)
+
+    @property
     def shape_zyx(self) -> tuple[int, int, int] | None:
         """Number of slices along z, y and x of the volume as it is shown; None without one."""
         if self.grid is None:

@@ -16,7 +16,7 @@ from qtpy.QtWidgets import QHBoxLayout, QLabel, QSlider, QWidget
 from ...listening import Listening
 from ...session.open_bundle import BUNDLE_KEY
 from ...session.session import Session
-from ...space.display import AXIS_LABELS
+from ...space.display import AXIS_LABELS, DisplaySpace
 from ...streamlines.clipping import AXES, NO_CLIP
 from ...streamlines.display_parameters import CLIP_SPEC
 from ...streamlines.layer import Streamlines
@@ -41,6 +41,22 @@ class SliceControl:
         layout.setContentsMargins(0, 0, 0, 0)
         layout.addWidget(self.slider, 1)
         layout.addWidget(self.text)
+
+    def show_slice(self, viewer: Any, axis: int, space: DisplaySpace) -> None:
+        """Bring the slider to the slice of the viewer across an axis, (z, y, x), and name it.
+
+        By its position; in an oblique volume, where that differs within a slice, by its number.
+        """
+        dimension = viewer.dims.ndim - len(AXIS_LABELS) + axis
+        start, stop, step = viewer.dims.range[dimension]
+        at, n = float(viewer.dims.point[dimension]), max(round((stop - start) / step), 0)
+        number = round((at - start) / step)
+        self.slider.blockSignals(True)
+        self.slider.setRange(0, n)
+        self.slider.setValue(number)
+        self.slider.blockSignals(False)
+        shown = f"{AXIS_LABELS[axis]} {at:z.1f}"
+        self.text.setText(f"{number} of {n}" if space.is_tilted else shown)
 
 
 class ClipControls:
@@ -117,12 +133,4 @@ class ClipControls:
         if axis is None:
             self.position.text.setText("")
             return
-        start, stop, step = self.viewer.dims.range[axis]
-        at = float(self.viewer.dims.point[axis])
-        slider = self.position.slider
-        slider.blockSignals(True)
-        slider.setRange(0, max(round((stop - start) / step), 0))
-        slider.setValue(round((at - start) / step))
-        slider.blockSignals(False)
-        name = AXIS_LABELS[AXES[self.choice.value]]
-        self.position.text.setText(f"{name} {at:z.1f}")
+        self.position.show_slice(self.viewer, AXES[self.choice.value], self.session.space)

@@ -23,7 +23,6 @@ from ...layers.sources.image_layers import OF_IMAGE_KEY
 from ...layers.volume_layers import FADED, voxels_of
 from ...listening import Listening
 from ...session.session import Session
-from ...space.display import AXIS_LABELS
 from ...space.layer_list import insert_beside
 from ...timers import delayed
 from ..widgets.busy_dialog import errors_shown, wait_for
@@ -49,11 +48,11 @@ class PlaneSlider(SliceControl):
 
     tooltip = "The slice in this plane, also of 2-D views."
 
-    def __init__(self, viewer: Any, axis: int) -> None:
+    def __init__(self, session: Session, axis: int) -> None:
         self.label = PLANES[axis]
         self.name = self.label.lower()
         super().__init__()
-        self._viewer, self._axis = viewer, axis
+        self._session, self._viewer, self._axis = session, session.viewer, axis
         self.slider.valueChanged.connect(self._on_slider)
 
     @property
@@ -62,15 +61,8 @@ class PlaneSlider(SliceControl):
 
     def show(self) -> None:
         """Bring the slider to the slice of the viewer."""
-        if self._dimension < 0:
-            return
-        start, stop, step = self._viewer.dims.range[self._dimension]
-        at = float(self._viewer.dims.point[self._dimension])
-        self.slider.blockSignals(True)
-        self.slider.setRange(0, max(round((stop - start) / step), 0))
-        self.slider.setValue(round((at - start) / step))
-        self.slider.blockSignals(False)
-        self.text.setText(f"{AXIS_LABELS[self._axis]} {at:z.1f}")
+        if self._dimension >= 0:
+            self.show_slice(self._viewer, self._axis, self._session.space)
 
     def _on_slider(self, number: int) -> None:
         start, _, step = self._viewer.dims.range[self._dimension]
@@ -105,7 +97,7 @@ class SlicesBox(QWidget):  # type: ignore[misc]
             "The volume whose slices are shown: automatic is the FOD, or else the uppermost one.",
             nothing="automatic",
         )
-        self.sliders = [PlaneSlider(self.viewer, axis) for axis in range(3)]
+        self.sliders = [PlaneSlider(session, axis) for axis in range(3)]
         self.form = form([self.choice, *self.sliders])
         stack(self, row(self.box, self.colours_button), self.form)
         of_dims, of_layers = self.viewer.dims.events, self.viewer.layers.events

@@ -18,7 +18,7 @@ from ....errors import AmbiguousKindError, TractographyError
 from ....fields.kinds import read_kinds
 from ....fields.readings import AUTO
 from ....files.formats import dialog_filter, fod_endings, volume_endings
-from ....files.volume_files import load_mask
+from ....files.volume_files import load_volume, voxels_inside
 from ...document import LayerRef
 from ...export.layer_files import PATH_KEY
 from ...layers.fod_opening import FodOpening
@@ -96,6 +96,8 @@ class DataSection(QWidget):  # type: ignore[misc]
             "tells whether another basis fits better."
         )
         self.kind.setVisible(False)
+        self.mask_summary = wrapped(tooltip="How much of the volume the mask leaves to track in.")
+        session.changed.connect(self._show_mask)
         self.alignment = Alignment(session)
         self.reading = QProgressBar()
         self.reading.setRange(0, PROGRESS_STEPS)
@@ -111,11 +113,20 @@ class DataSection(QWidget):  # type: ignore[misc]
         self.image.odfs.created.connect(self._take_odfs)
         self.image.scaled.connect(self._show_reading)
         self.image.scaled.connect(self.alignment.show_moved)
-        stack(self, choices, self.kind, self.alignment, self.reading_row, self.image)
+        stack(
+            self,
+            choices,
+            self.mask_summary,
+            self.kind,
+            self.alignment,
+            self.reading_row,
+            self.image,
+        )
         self.fod_choice.changed.connect(self._on_fod)
         self.mask_choice.changed.connect(self._on_mask)
         self.open_fod.clicked.connect(self._open_fod)
         self.open_mask.clicked.connect(self._open_mask)
+        self._show_mask()
 
     def open(self) -> None:
         """Listen to the viewer."""
@@ -172,8 +183,10 @@ class DataSection(QWidget):  # type: ignore[misc]
     @errors_shown()
     def add_mask(self, path: str | Path) -> None:
         """Open a mask as a labels layer and choose it."""
-        mask, grid = wait_for(lambda: load_mask(path), f"Opening {Path(path).name}", self)
-        self.mask_choice.value = self._add(mask_layer_data(mask, grid, Path(path).name), path)
+        name = Path(path).name
+        values, grid = wait_for(lambda: load_volume(path), f"Opening {name}", self)
+        voxels_inside(values, name)
+        self.mask_choice.value = self._add(mask_layer_data(values, grid, name), path)
 
     def _add(self, layer_data: Any, path: str | Path) -> Layer:
         layer = Layer.create(*layer_data)
@@ -210,6 +223,7 @@ class DataSection(QWidget):  # type: ignore[misc]
 
     def follow(self) -> None:
         """Show what the session tracks in, which another bundle may have brought."""
+        self._show_mask()
         self.image.follow()
         self._follow_opening(self.session.opening)
         self.alignment.follow(self.session.fod_layer)
@@ -265,6 +279,11 @@ class DataSection(QWidget):  # type: ignore[misc]
     def _on_mask(self, layer: Layer | LayerRef | None) -> None:
         if not isinstance(layer, LayerRef):  # closed, as it is
             self.session.mask_layer = layer
+
+    def _show_mask(self) -> None:
+        text = self.session.mask_summary("mask")
+        self.mask_summary.setText(text)
+        self.mask_summary.setVisible(bool(text))
 
     def _on_ndisplay(self, _event: Any) -> None:
         """Make the volume translucent in 3-D; slices and 3-D each keep their own opacity."""

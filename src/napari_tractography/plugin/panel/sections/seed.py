@@ -13,6 +13,7 @@ from ....model.defaults import rounded
 from ....model.seeding_parameters import SEED_SOURCES, seeding_specs
 from ...document import LayerRef, Snapshot
 from ...layers.volume_layers import mask_layers
+from ...session.seed_layer import outside
 from ...session.session import Session
 from ...session.wanted import ends_of
 from ..widgets.controls import (
@@ -32,8 +33,8 @@ from .seed_table import SeedTable
 SPECS = {spec.name: spec for spec in seeding_specs()}
 PLACED, MASK, EVERY_VOXEL, WHOLE, INTERFACE, BETWEEN = SEED_SOURCES
 HINTS = {
-    MASK: "Streamlines start in the voxels of the mask.",
-    EVERY_VOXEL: "The same number of streamlines starts in every voxel of the mask.",
+    MASK: "Streamlines start in the voxels of the mask. {}",
+    EVERY_VOXEL: "The same number of streamlines starts in every voxel of the mask. {}",
     WHOLE: "Streamlines start everywhere, more where the FOD is larger.",
     INTERFACE: "Streamlines start where grey and white matter meet.",
 }
@@ -194,7 +195,8 @@ class SeedSection(QWidget):  # type: ignore[misc]
         if n == 0:
             return "Shift-click in the image to place a seed."
         seeds = f"{n:,} seed{'' if n == 1 else 's'}"
-        return keys_here(f"{seeds}: drag to move, Ctrl-click to remove.")
+        hint = keys_here(f"{seeds}: drag to move, Ctrl-click to remove.")
+        return " ".join(filter(None, [hint, outside(self.session.seeds_outside)]))
 
     def _other_hint(self, source: str) -> str:
         if source == BETWEEN:
@@ -203,7 +205,7 @@ class SeedSection(QWidget):  # type: ignore[misc]
             return NO_TISSUES
         if source in (MASK, EVERY_VOXEL) and self.session.seed_mask_in_use is None:
             return NO_MASK
-        return HINTS[source]
+        return HINTS[source].format(self.session.mask_summary("seed_mask"))
 
     def _between_hint(self) -> str:
         ends = ends_of(self.session.state)

@@ -1,0 +1,76 @@
+"""What a day in the window met: each thing by itself, on a panel without a window."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import nibabel as nib
+import numpy as np
+from hands import OBLIQUE
+from napari.layers import Image
+
+from napari_tractography.model.phantoms import make_phantom
+from napari_tractography.plugin.panel.display.clip_controls import SliceControl
+from napari_tractography.plugin.session.seed_mouse import SeedMouse
+
+INSIDE, OUTSIDE = np.zeros(3), np.array([0.0, 20.0, 30.0])  # display (z, y, x), of the cross
+
+
+def shown(label: Any) -> str:
+    """What a label of a panel that is not on a screen says, if it is seen."""
+    return "" if label.isHidden() else label.text()
+
+
+def test_a_mask_says_how_many_voxels_it_has_and_a_map_that_it_is_none(
+    open_model: Any, cross: Any, tmp_path: Path
+) -> None:
+    panel = open_model(cross)
+    assert shown(panel.data.mask_summary) == ""
+    fa = np.linspace(0, 1, cross.support.size, dtype=np.float32).reshape(cross.grid.shape)
+    nib.save(nib.Nifti1Image(fa, cross.grid.affine), tmp_path / "fa.nii")
+    nib.save(nib.Nifti1Image(2 * (fa > 0.5).astype("u1"), cross.grid.affine), tmp_path / "wm.nii")
+    panel.add_mask(tmp_path / "fa.nii")
+    told = shown(panel.data.mask_summary)
+    assert told.startswith("fa.nii has many values")
+    assert f"{fa.size - 1:,} voxels, 100 % of the volume" in told
+    panel.add_mask(tmp_path / "wm.nii")
+    assert shown(panel.data.mask_summary) == f"Mask of {fa.size // 2:,} voxels, 50 % of the volume."
+    panel.mask_choice.value.data[0] = 0  # as by the brush
+    panel.mask_choice.value.refresh()
+    panel.mask_choice.value.events.paint(value=[])
+    assert "50 %" not in shown(panel.data.mask_summary)
+    layer = panel.session.fod_layer
+    same = {name: getattr(layer, name) for name in ("scale", "translate", "units", "metadata")}
+    same["metadata"] = {"affine": cross.grid.affine}
+    image = Image(np.ascontiguousarray(panel.session.space.volume(fa)), name="FA", **same)
+    panel.viewer.add_layer(image)
+    panel.mask_choice.value = image
+    assert shown(panel.data.mask_summary).startswith("FA has many values")
+    panel.session.document.undo()
+    assert shown(panel.data.mask_summary).startswith("Mask of")
+
+
+def test_a_seed_outside_the_brain_is_named(open_model: Any, cross: Any) -> None:
+    panel, missed = open_model(cross), list[str]()
+    mouse = SeedMouse(panel.session, missed.append)
+    mouse._add_seed(INSIDE)
+    assert not missed
+    mouse._add_seed(OUTSIDE)
+    assert missed == ["Seed 2 lies outside, where there is no FOD."]
+    assert missed[0] in panel.seeds.hint.text()
+    panel.session.move_seed(1, INSIDE)
+    assert "outside" not in panel.seeds.hint.text()
+
+
+def test_a_slice_of_an_oblique_volume_is_named_by_its_number(open_model: Any) -> None:
+    """Its positions differ from those of the seeds in it."""
+    for affine, named in ((None, "S "), (OBLIQUE, "4 of ")):
+        panel, control = open_model(make_phantom("cross", affine=affine, lmax=2)), SliceControl()
+        first, step = panel.viewer.dims.range[0].start, panel.viewer.dims.range[0].step
+        panel.viewer.dims.set_point(0, first + 4 * step)
+        control.show_slice(panel.viewer, 0, panel.session.space)
+        assert control.text.text().startswith(named)
+        slider = panel.scene.slices.sliders[0]
+        slider.show()
+        assert slider.text.text() == control.text.text()
