@@ -10,7 +10,6 @@ from typing import Any
 import napari
 import numpy as np
 from napari.layers import Image, Labels, Layer, Tracks
-from napari.utils.notifications import show_warning
 from npe2 import PluginManager
 from numpy.typing import NDArray
 from qtpy.QtCore import QEventLoop, QThread, QTimer
@@ -43,6 +42,7 @@ from .layers.volume_layers import (
     frame_of,
     open_fod,
 )
+from .notices import show_warning
 from .space.display import DisplaySpace
 from .space.layer_list import move_below_once_inserted
 from .streamlines.layer import Streamlines

@@ -11,6 +11,7 @@ from hands import OBLIQUE
 from napari.layers import Image
 
 from napari_tractography.model.phantoms import make_phantom
+from napari_tractography.plugin.notices import reason_first
 from napari_tractography.plugin.panel.display.clip_controls import SliceControl
 from napari_tractography.plugin.session.seed_mouse import SeedMouse
 
@@ -74,3 +75,26 @@ def test_a_slice_of_an_oblique_volume_is_named_by_its_number(open_model: Any) ->
         slider = panel.scene.slices.sliders[0]
         slider.show()
         assert slider.text.text() == control.text.text()
+
+
+def test_an_error_is_told_with_its_reason_first_and_whole_in_the_panel(
+    open_model: Any, cross: Any, tmp_path: Path, notes: list[str]
+) -> None:
+    panel, folder = open_model(cross), tmp_path / "a folder: of, masks"
+    folder.mkdir()
+    path = folder / "white matter.nii"
+    path.write_bytes(b"no image")
+    panel.add_mask(path)
+    (note,) = notes
+    assert note.startswith("error: white matter.nii")
+    assert note.endswith(f"(in {folder}).")
+    assert shown(panel.results.notice) == note.removeprefix("error: ")
+    panel.results.refresh_notice()
+    assert shown(panel.results.notice)
+    panel.session.add_seeds_mm(np.zeros((1, 3)))  # something else is done
+    panel.results.refresh_notice()
+    assert not shown(panel.results.notice)
+    assert reason_first("No path: a/b.") == "No path: a/b."
+    assert reason_first(f"{folder}/none.nii does not exist.").startswith(
+        "none.nii does not exist ("
+    )

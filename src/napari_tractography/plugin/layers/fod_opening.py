@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from napari.layers import Layer
 from napari.utils import progress
-from napari.utils.notifications import show_error, show_info
+from napari.utils.notifications import show_info
 from numpy.typing import NDArray
 from psygnal import Signal
 from qtpy.QtCore import QThread, QTimer
@@ -29,6 +29,7 @@ from ...files.paths import GivenUpError
 from ...geometry.grid import Grid
 from ...model.fod import Fod
 from ..flag import Flag
+from ..notices import show_error
 
 logger = logging.getLogger(__name__)
 

@@ -13,8 +13,8 @@ from typing import Any
 
 from napari.layers import Layer, Points, Surface
 from napari.layers.surface.surface import _SurfaceSlicingState
-from napari.utils.notifications import show_warning
 
+from ..notices import show_warning
 from ..space.display import DisplaySpace, set_units
 from ..space.extent import on_slices
 

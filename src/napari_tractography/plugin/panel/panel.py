@@ -9,7 +9,6 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING, Any
 
-from napari.utils.notifications import show_error, show_warning
 from qtpy.QtCore import Qt
 from qtpy.QtGui import QShowEvent
 from qtpy.QtWidgets import QCheckBox, QScrollArea, QVBoxLayout, QWidget
@@ -17,6 +16,7 @@ from qtpy.QtWidgets import QCheckBox, QScrollArea, QVBoxLayout, QWidget
 from ...errors import TractographyError
 from ...model.seeding_parameters import SEED_SOURCES, SeedingParameters
 from ..flag import Flag
+from ..notices import show_error, show_warning
 from ..session.filtering import Filtering
 from ..session.listing import BundleList
 from ..session.open_bundle import OpenBundle
@@ -296,7 +296,7 @@ class TractographyPanel(QWidget):  # type: ignore[misc]
         self.viewer.dims.events.order.connect(self._on_order)
         self._slices.open()
         orient(self.viewer)
-        for part in (*self._sections, self._positions, self._undo_keys):
+        for part in (*self._sections, self.results, self._positions, self._undo_keys):
             part.open()
         self._show_first()
         self.viewer.mouse_drag_callbacks.append(self.on_press)

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from napari.layers import Layer
-from napari.utils.notifications import show_error, show_info, show_warning
+from napari.utils.notifications import show_info
 from qtpy.QtCore import QTimer, Signal
 from qtpy.QtGui import QGuiApplication
 from qtpy.QtWidgets import (
@@ -33,6 +33,7 @@ from ..document import BundleState, LayerRef
 from ..export.projects import file_source, project_of
 from ..export.recipes import recipe_of
 from ..layers.volume_layers import fod_of
+from ..notices import show_error, show_warning
 from ..session.derived_bundles import other_side
 from ..session.listing import BundleList
 from ..session.open_bundle import OpenBundle

@@ -9,6 +9,7 @@ import html
 from pathlib import Path
 from typing import Any
 
+from napari.utils.notifications import notification_manager
 from qtpy.QtCore import Qt
 from qtpy.QtGui import QShowEvent
 from qtpy.QtWidgets import QLabel, QProgressBar, QWidget
@@ -17,6 +18,8 @@ from ...geometry.units import MM, length_text, per_mm
 from ...streamlines.tractogram import Tractogram
 from ...tracking import report
 from ...tracking.report import advice
+from ..listening import Listening
+from ..notices import told_by
 from ..requests import PARTS
 from ..session.open_bundle import OpenBundle
 from ..session.run_control import RunControl
@@ -87,6 +90,7 @@ class Results(QWidget):  # type: ignore[misc]
         super().__init__(parent)
         self.session = session
         self.runs = runs
+        self._told = ""  # an error or a warning, whole
         self._before: str | None = None  # the text that comes back after one that is for now,
         self._before_of: Tractogram | None = None  # and the result that it is of
         self.progress = QProgressBar()
@@ -102,6 +106,7 @@ class Results(QWidget):  # type: ignore[misc]
         self.notice = QLabel()
         self.notice.setWordWrap(True)
         self.notice.setTextFormat(Qt.TextFormat.PlainText)  # whatever layers are called
+        self.notice.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
         self.notice.setStyleSheet(NOTICE_STYLE)
         policy = self.notice.sizePolicy()
         policy.setRetainSizeWhenHidden(True)
@@ -117,6 +122,10 @@ class Results(QWidget):  # type: ignore[misc]
         session.changed.connect(self._on_changed)
         session.edited.connect(self._compare_later)
         session.layer_created.connect(self._on_layer)
+        self._listening = Listening(
+            (notification_manager.notification_ready, self._on_notification),
+            (session.document.history_changed, self._forget_told),
+        )
 
     def showEvent(self, event: QShowEvent) -> None:  # noqa: N802 - Qt's name
         """Keep room for text, now that the labels have the window's font."""
@@ -124,9 +133,28 @@ class Results(QWidget):  # type: ignore[misc]
         self.notice.setMinimumHeight(self.notice.fontMetrics().lineSpacing() + 6)
         super().showEvent(event)
 
+    def open(self) -> None:
+        """Listen to what is told."""
+        self._listening.open()
+
     def close_section(self) -> None:
-        """Compare no more."""
+        """Compare and listen no more."""
+        self._listening.close()
         self._compare.stop()
+
+    def tell(self, text: str) -> None:
+        """Show the whole of an error or a warning until something else is done."""
+        if text and text not in self.label.text():
+            self._told = text
+            self._show_notice(text)
+
+    def _forget_told(self) -> None:
+        if self._told:
+            self._told = ""
+            self._compare_later()
+
+    def _on_notification(self, notification: Any) -> None:
+        self.tell(told_by(notification))
 
     def show_text(self, text: str) -> None:
         """Show a text in place of the result."""
@@ -181,6 +209,8 @@ class Results(QWidget):  # type: ignore[misc]
 
     def _notice(self) -> str:
         session, runs = self.session, self.runs
+        if self._told:
+            return self._told
         if runs.is_awaiting:
             return AWAITING
         request = session.state.result_request

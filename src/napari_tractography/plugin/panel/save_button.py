@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 from pathlib import Path
 
-from napari.utils.notifications import show_error, show_info
+from napari.utils.notifications import show_info
 from qtpy.QtWidgets import QFileDialog, QPushButton, QWidget
 
 from ...files.formats import (
@@ -20,6 +20,7 @@ from ...files.formats import (
 )
 from ...files.trk import TRK
 from ...geometry.grid import Grid
+from ..notices import show_error
 from ..session.session import Session
 from ..words import plural
 from .widgets.busy_dialog import errors_shown, wait_for

@@ -16,7 +16,6 @@ from typing import Any
 
 import yaml  # type: ignore[import-untyped]
 from napari.settings import get_plugin_settings
-from napari.utils.notifications import show_warning
 from qtpy.QtCore import QObject
 
 from ...errors import InvalidParameterError
@@ -25,6 +24,7 @@ from ...model.seeding_parameters import seeding_specs
 from ...tracking.devices import cpu_count
 from ..acts import SPECS
 from ..document import Snapshot
+from ..notices import show_warning
 from ..session.tracking_values import BY_FOD
 from ..timers import delayed
 from .display import pictures, view

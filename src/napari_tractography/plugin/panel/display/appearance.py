@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 from napari.layers import Image, Layer
 from napari.utils.colormaps import ensure_colormap
-from napari.utils.notifications import show_warning
 from numpy.typing import NDArray
 from qtpy.QtCore import Qt
 from qtpy.QtGui import QColor, QImage, QPixmap
@@ -27,6 +26,7 @@ from ....maps.scalar_maps import ScalarMap
 from ....model.parameters import ParameterSpec
 from ....streamlines.tractogram import Tractogram
 from ...flag import Flag
+from ...notices import show_warning
 from ...run_seeding import SeedSpheres
 from ...session.clustering import Clustering
 from ...session.open_bundle import BUNDLE_KEY, OpenBundle

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from magicgui import widgets
 from napari.layers import Layer
-from napari.utils.notifications import show_error, show_info, show_warning
+from napari.utils.notifications import show_info
 from qtpy.QtGui import QGuiApplication, QShowEvent
 from qtpy.QtWidgets import (
     QFileDialog,
@@ -32,6 +32,7 @@ from ....streamlines.tractogram import Tractogram
 from ...background import Background
 from ...layers.volume_layers import voxels_of
 from ...listening import Listening
+from ...notices import show_error, show_warning
 from ...session.listing import BundleList
 from ...session.open_bundle import OpenBundle
 from ...session.session import Session

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 from napari.layers import Layer, Vectors
-from napari.utils.notifications import show_error
 from qtpy.QtCore import QTimer
 from qtpy.QtWidgets import QFileDialog, QMessageBox, QProgressBar, QWidget
 
@@ -39,6 +38,7 @@ from ...layers.volume_layers import (
     open_fod,
     opening_of,
 )
+from ...notices import show_error
 from ...session.session import Session
 from ...space.layer_list import index_of_lowest, insert_beside
 from ...streamlines.layer import Streamlines

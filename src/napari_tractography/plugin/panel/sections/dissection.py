@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from napari.utils.notifications import show_warning
 from qtpy.QtCore import QPointF, Qt, Signal
 from qtpy.QtGui import QColor, QPainter, QPaintEvent, QPen
 from qtpy.QtWidgets import QFileDialog, QInputDialog, QMenu, QPushButton, QWidget
@@ -27,6 +26,7 @@ from ....streamlines.strokes import crossed
 from ....streamlines.tractogram import Tractogram
 from ...background import Background
 from ...flag import Flag
+from ...notices import show_warning
 from ...session.derived_bundles import split_off
 from ...session.filtering import Filtering
 from ...session.listing import BundleList

@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 from napari.layers import Layer
-from napari.utils.notifications import show_error
 from qtpy.QtCore import Signal
 from qtpy.QtWidgets import QCheckBox, QComboBox, QDoubleSpinBox, QWidget
 
@@ -37,6 +36,7 @@ from ...layers.sources.image_layers import (
     worked_out_layer,
 )
 from ...layers.volume_layers import fod_layer_data, mask_layers
+from ...notices import show_error
 from ...session.session import Session
 from ...space.layer_list import insert_beside
 from ...timers import delayed, repeated

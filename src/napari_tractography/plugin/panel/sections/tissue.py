@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 from napari.layers import Layer
-from napari.utils.notifications import show_error
 from qtpy.QtWidgets import QFileDialog, QWidget
 
 from ....errors import TractographyError
@@ -21,6 +20,7 @@ from ...export.layer_files import PATH_KEY
 from ...layers.tissue_layers import COLOURS, shown_tissues, tissue_layer_data, tissue_layers
 from ...layers.volume_layers import fod_grid_of
 from ...listening import Listening
+from ...notices import show_error
 from ...session.session import Session
 from ...space.layer_list import insert_beside
 from ..widgets.busy_dialog import errors_shown, wait_for

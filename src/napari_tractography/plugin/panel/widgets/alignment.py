@@ -9,7 +9,6 @@ from functools import partial
 from typing import Any
 
 from napari.layers import Layer
-from napari.utils.notifications import show_error
 from qtpy.QtCore import Qt
 from qtpy.QtWidgets import QLabel, QWidget
 
@@ -24,6 +23,7 @@ from ...layers.volume_layers import (
     put_back,
     tilted_layers,
 )
+from ...notices import show_error
 from ...session.session import Session
 from ...space.layer_list import insert_beside
 from ...space.resampling import Resampling

@@ -11,12 +11,12 @@ from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from typing import TypeVar
 
-from napari.utils.notifications import show_error
 from qtpy.QtCore import Qt
 from qtpy.QtWidgets import QApplication, QProgressDialog, QWidget
 
 from ....errors import TractographyError
 from ....files.paths import GivenUpError, dropped_after
+from ...notices import show_error
 
 DIALOG_AFTER_SECONDS = 0.3
 POLL_SECONDS = 0.02  # between two turns of the event loop
