@@ -122,6 +122,17 @@ def test_alt_clicks_select_whatever_layer_is_selected(panel, ndisplay):
     activate(panel)
     mouse.click(on(1), ALT)
     assert selected(panel) == [1]
+    panel.selection.pick.click()  # where Alt-click does not arrive
+    for active in (panel.session.fod_layer, panel.session.streamlines_layer):
+        panel.viewer.layers.selection.active = active
+        mouse.click(on(2))
+        mouse.click(on(0), SHIFT)
+        assert selected(panel) == [0, 2]
+    assert not len(panel.session.seeds)
+    panel.selection.pick.click()
+    panel.viewer.layers.selection.active = panel.session.fod_layer
+    mouse.click(on(1))
+    assert selected(panel) == [0, 2]
 
 
 def test_drags_move_the_camera_and_select_nothing(panel, ndisplay):

@@ -15,7 +15,7 @@ from qtpy.QtWidgets import QApplication, QWidget
 
 from ...listening import Listening
 from ...session.session import Session
-from ...streamlines.commands import COMMANDS, select_on_click
+from ...streamlines.commands import COMMANDS, EXTEND, select_on_click
 from ...streamlines.layer import Streamlines
 from ...timers import delayed
 from ...words import plural
@@ -23,7 +23,8 @@ from ..widgets.layout import button, row, stack, wrapped
 
 BUTTONS_A_ROW = 3
 HOVER_MS = 50  # without a move of the mouse; among millions of points picking takes as long
-HINT = "Alt-click a streamline to select it, Alt-Shift-click to select more."
+HINT = "Alt-click a streamline to select it, Alt-Shift-click to select more; or press Pick."
+PICKING = "Click a streamline to select it, Shift-click to select more."
 
 
 class SelectionSection(QWidget):  # type: ignore[misc]
@@ -52,6 +53,13 @@ class SelectionSection(QWidget):  # type: ignore[misc]
         self._hover = delayed(self, HOVER_MS, self._show_status)
         self._on_press = self._alt_click  # one bound method, so that it can be removed
         self.label = wrapped()
+        self.pick = button(
+            "Pick",
+            "While it is pressed, a click selects a streamline and Shift-click selects more, as "
+            "Alt-click does where the window manager does not take that for itself.",
+        )
+        self.pick.setCheckable(True)
+        self.pick.toggled.connect(self.refresh)
         self.buttons = {}
         for command in COMMANDS:
             keys = " or ".join(Shortcut(key).platform for key in command.keys)
@@ -62,7 +70,11 @@ class SelectionSection(QWidget):  # type: ignore[misc]
             self.buttons[command.name] = created
         buttons = list(self.buttons.values())
         firsts = range(0, len(buttons), BUTTONS_A_ROW)
-        stack(self, self.label, *(row(*buttons[k : k + BUTTONS_A_ROW]) for k in firsts))
+        stack(
+            self,
+            row(self.label, self.pick, stretch_first=True),
+            *(row(*buttons[k : k + BUTTONS_A_ROW]) for k in firsts),
+        )
         self.refresh()
 
     # -- opening and closing ---------------------------------------------------------------
@@ -78,6 +90,7 @@ class SelectionSection(QWidget):  # type: ignore[misc]
         self._listening.close()
         if self._on_press in self.viewer.mouse_drag_callbacks:
             self.viewer.mouse_drag_callbacks.remove(self._on_press)
+        self.pick.setChecked(False)
         self._hover.stop()
         self._watch(None)
 
@@ -101,14 +114,14 @@ class SelectionSection(QWidget):  # type: ignore[misc]
 
     # -- buttons -------------------------------------------------------------------------------
 
-    def refresh(self) -> None:
+    def refresh(self, _event: Any = None) -> None:
         """Say how many are selected, and enable what can be done."""
         editor = None if self.layer is None else self.layer.editor
         for command in COMMANDS:
             possible = editor is not None and command.possible(editor)
             self.buttons[command.name].setEnabled(possible)
         if editor is None or not editor.n_selected:
-            self.label.setText(HINT)
+            self.label.setText(PICKING if self.pick.isChecked() else HINT)
         else:
             n = editor.layer.n_all
             number, _, noun = plural(n, "streamline").partition(" ")
@@ -121,11 +134,17 @@ class SelectionSection(QWidget):  # type: ignore[misc]
     # -- mouse ---------------------------------------------------------------------------------
 
     def _alt_click(self, viewer: Any, event: Any) -> Iterator[None]:
-        layer = self.layer
-        if layer is None or layer is viewer.layers.selection.active:
+        layer, modifiers = self.layer, set(event.modifiers)
+        if layer is None or not layer.visible:
+            return
+        is_picking = self.pick.isChecked() and bool(modifiers & EXTEND)  # which else place seeds
+        if layer is viewer.layers.selection.active and not is_picking:
             return  # the layer itself selects
-        if "Alt" in event.modifiers and layer.visible:
-            yield from select_on_click(layer, event)
+        if "Alt" not in modifiers and not self.pick.isChecked():
+            return
+        for _ in select_on_click(layer, event):
+            event.handled = event.handled or is_picking
+            yield
 
     def _on_status(self, _event: Any = None) -> None:
         if self.layer is not None and self.viewer.status != self._own_status:
