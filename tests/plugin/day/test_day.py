@@ -8,11 +8,14 @@ from typing import Any
 import nibabel as nib
 import numpy as np
 from hands import OBLIQUE
+from napari.components import ViewerModel
 from napari.layers import Image
 
 from napari_tractography.model.phantoms import make_phantom
+from napari_tractography.plugin.layers.volume_layers import mask_layers
 from napari_tractography.plugin.notices import reason_first
 from napari_tractography.plugin.panel.display.clip_controls import SliceControl
+from napari_tractography.plugin.panel.widgets.controls import layer_choice
 from napari_tractography.plugin.session.seed_mouse import SeedMouse
 
 INSIDE, OUTSIDE = np.zeros(3), np.array([0.0, 20.0, 30.0])  # display (z, y, x), of the cross
@@ -98,3 +101,15 @@ def test_an_error_is_told_with_its_reason_first_and_whole_in_the_panel(
     assert reason_first(f"{folder}/none.nii does not exist.").startswith(
         "none.nii does not exist ("
     )
+
+
+def test_none_stands_first_also_where_layers_are_there_before_the_panel() -> None:
+    viewer = ViewerModel()
+    viewer.add_labels(np.ones((4, 4, 4), np.uint8), name="labels")
+    choice = layer_choice("mask", "Mask", lambda: mask_layers(viewer.layers), "Where.")
+    texts = [choice.native.itemText(number) for number in range(choice.native.count())]
+    assert texts == ["none", "labels"]
+    assert choice.value is None
+    viewer.add_labels(np.ones((4, 4, 4), np.uint8), name="others")
+    choice.reset_choices()
+    assert choice.native.itemText(0) == "none"

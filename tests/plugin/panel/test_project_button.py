@@ -216,8 +216,9 @@ def test_a_file_that_moved_is_asked_for(
     (tmp_path / "fod.nii.gz").rename(moved)
     asked = []
 
-    def ask(_parent: Any, title: str, *_: Any) -> tuple[str, str]:
+    def ask(_parent: Any, title: str, _start: str, known: str) -> tuple[str, str]:
         asked.append(title)
+        assert "*.nii.gz" in known.partition(";;")[0]  # other.nii.gz is seen
         return str(moved), ""
 
     monkeypatch.setattr(QFileDialog, "getOpenFileName", ask)

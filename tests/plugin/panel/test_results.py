@@ -123,6 +123,19 @@ def test_a_run_into_a_hidden_layer_shows_it(
     assert layer.visible
     settle(panel)
     qtbot.waitUntil(shows(panel, ""))
+    panel.output.add_tubes()  # which are seen in place of the lines
+    panel.results.refresh_notice()
+    assert not panel.results.notice.text()
+    tubes = panel.viewer.layers[-1]
+    tubes.visible = False
+    qtbot.waitUntil(shows(panel, results.HIDDEN.format("CST left")))
+    layer.visible = True
+    qtbot.waitUntil(shows(panel, ""))
+    panel.bundles.duplicate()  # a layer that was not made here
+    panel.session.streamlines_layer.visible = False
+    qtbot.waitUntil(shows(panel, results.HIDDEN.format("CST left copy")))
+    panel.bundle_list.toggle_eye(1)
+    qtbot.waitUntil(shows(panel, ""))
 
 
 def test_zero_streamlines_say_why_and_what_to_change(

@@ -24,6 +24,9 @@ MAX_PATHS = 200
 MAX_PATH_POINTS = 24
 MAX_TUBE_POINTS = 200_000
 TUBE_SIDES = 12
+TUBES_OF = (
+    "tubes_of"  # layer.metadata[TUBES_OF]: the unique_id of the Streamlines that tubes are of
+)
 
 
 class Paths(OnVolume, Shapes):  # type: ignore[misc]

@@ -13,7 +13,7 @@ from ...maps.coherence import coherence
 from ...streamlines.tractogram import Tractogram
 from ..export.copied_scripts import as_command, as_python, file_as_python
 from ..export.projects import file_source, filters_of
-from ..layers.tubes import MAX_PATHS, paths_layer, tubes_layer
+from ..layers.tubes import MAX_PATHS, TUBES_OF, paths_layer, tubes_layer
 from ..requests import Request
 from ..session.session import Session
 from ..streamlines.layer import Streamlines
@@ -70,8 +70,10 @@ class OutputMenu(QPushButton):  # type: ignore[misc]
         """Add the selected streamlines as tubes; without a selection an even part of all."""
         layer = self._layer()
         tubes = tubes_layer(_few(layer, MAX_TUBES), layer.space)
-        layer.visible = False  # lines would show through, and beside the tubes
+        tubes.metadata[TUBES_OF] = layer.unique_id
+        tubes.events.visible.connect(lambda _event: self.session.list_changed.emit())
         self.session.viewer.add_layer(tubes)
+        layer.visible = False  # lines would show through, and beside the tubes
 
     def add_paths(self) -> None:
         """Add the selected streamlines as paths; without a selection an even part of all."""

@@ -256,8 +256,10 @@ class ProjectButton(QPushButton):  # type: ignore[misc]
             if ".zarr" in name.lower():
                 text = QFileDialog.getExistingDirectory(self.window(), f"Where is {name}?")
             else:
+                # Of its kind, since a file that was moved may have been renamed, too.
+                known = f"Files like {name} (*{ending_of(name)});;All files (*)"
                 text, _ = QFileDialog.getOpenFileName(
-                    self.window(), f"Where is {name}?", name, f"{name} ({name});;All files (*)"
+                    self.window(), f"Where is {name}?", name, known
                 )
             if not text:
                 return None
@@ -389,3 +391,10 @@ class ProjectButton(QPushButton):  # type: ignore[misc]
     def _delete(self, file: Path) -> None:
         file.unlink(missing_ok=True)
         self._show_found()
+
+
+def ending_of(name: str) -> str:
+    """Return the ending of a file, ".nii.gz" of "left.white.nii.gz"."""
+    path = Path(name)
+    is_packed = path.suffix == ".gz"
+    return (Path(path.stem).suffix if is_packed else "") + path.suffix

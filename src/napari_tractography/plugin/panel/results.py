@@ -18,6 +18,7 @@ from ...geometry.units import MM, length_text, per_mm
 from ...streamlines.tractogram import Tractogram
 from ...tracking import report
 from ...tracking.report import advice
+from ..layers.tubes import TUBES_OF, Tubes
 from ..listening import Listening
 from ..notices import told_by
 from ..requests import PARTS
@@ -121,7 +122,7 @@ class Results(QWidget):  # type: ignore[misc]
         runs.failed.connect(self._compare_later)
         session.changed.connect(self._on_changed)
         session.edited.connect(self._compare_later)
-        session.layer_created.connect(self._on_layer)
+        session.list_changed.connect(self._compare_later)  # another name, or an eye
         self._listening = Listening(
             (notification_manager.notification_ready, self._on_notification),
             (session.document.history_changed, self._forget_told),
@@ -219,7 +220,8 @@ class Results(QWidget):  # type: ignore[misc]
         if session.tractogram is None or request is None:
             return ""
         layer = session.streamlines_layer
-        if layer is not None and not layer.visible and len(session.tractogram):
+        is_hidden = layer is not None and not layer.visible and len(session.tractogram) > 0
+        if is_hidden and not is_shown_as_tubes(session.viewer.layers, layer):
             return HIDDEN.format(layer.name)
         changes = session.changes()
         is_current = changes == []
@@ -247,10 +249,6 @@ class Results(QWidget):  # type: ignore[misc]
             self.show_for_now(BEGUN)
         if self.notice.text() != SLOWER:  # which the run before said, and may still be true
             self._show_notice("")
-
-    def _on_layer(self, layer: Streamlines) -> None:
-        for event in (layer.events.visible, layer.events.name):
-            event.connect(self._compare_later)
 
     def _on_changed(self) -> None:
         """Take back what was said of a problem; Live, where it is on, says it again."""
@@ -348,6 +346,14 @@ class Results(QWidget):  # type: ignore[misc]
         ]
         edits = dropped_edits(run) if run.kept else []
         self.show_text_of(run.bundle, "<br>".join([*lines, *edits]))
+
+
+def is_shown_as_tubes(layers: Any, layer: Streamlines) -> bool:
+    """Return whether tubes of a layer of streamlines, which hid it, are seen."""
+    return any(
+        isinstance(each, Tubes) and each.visible and each.metadata.get(TUBES_OF) == layer.unique_id
+        for each in layers
+    )
 
 
 def height_of(n_lines: int, label: QLabel) -> int:

@@ -107,6 +107,17 @@ def test_bundles_stand_side_by_side_and_are_copied(panel: Any, qtbot: Any) -> No
     assert QGuiApplication.clipboard().text().startswith("bundle\tn_streamlines")
 
 
+def test_another_kind_does_not_keep_the_plot_of_the_one_before(panel: Any, qtbot: Any) -> None:
+    measured(panel, qtbot, "Profiles")
+    section = panel.measure
+    assert not section.plot.isHidden()
+    section.kind.value = "Connectome"
+    assert section.plot.isHidden()
+    assert section.outputs.isHidden()
+    section.copy_table()  # there is nothing to copy
+    assert section.shown is None
+
+
 def test_hidden_bundles_are_left_out_and_changes_are_told(panel: Any, qtbot: Any) -> None:
     panel.bundles.set_visible(panel.bundles.bundles[0], False)
     assert len(measured(panel, qtbot, "Table").table.rows) == 1

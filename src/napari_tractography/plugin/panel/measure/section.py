@@ -123,7 +123,7 @@ class MeasureSection(QWidget):  # type: ignore[misc]
 
     def _connect(self) -> None:
         self.histogram.chosen.connect(self.limit_lengths)
-        self.kind.changed.connect(lambda _value: self._show_rows())
+        self.kind.changed.connect(self._on_kind)
         self.measure.clicked.connect(lambda: self.start())
         self.copy.clicked.connect(self.copy_table)
         self.csv.clicked.connect(lambda: self._ask_csv())
@@ -160,6 +160,13 @@ class MeasureSection(QWidget):  # type: ignore[misc]
         """Show the lengths, which are not computed as long as the section is folded."""
         super().showEvent(event)
         self.follow()
+
+    def _on_kind(self, _value: str) -> None:
+        """Show what is measured now, and no more what was of another kind."""
+        self._show_rows()
+        self.measuring.cancel()
+        self.shown, self._measured = None, []
+        hidden(self.note, self.table, self.plot, self.outputs)
 
     def _show_rows(self) -> None:
         show_row(self.form, self.labels, self.kind.value == CONNECTOME)

@@ -292,11 +292,11 @@ def layer_choice(
         name=name,
         label=label,
         nullable=True,
-        choices=choices,
+        choices=(),
         tooltip=f"<qt>{html.escape(tooltip)}</qt>",
     )
     created.null_string = nothing
-    created.reset_choices()
+    created.choices = choices  # after it has its name, or none would stand last
     # Long names of layers are not to widen the panel.
     created.native.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)
     return created

@@ -16,7 +16,9 @@ QPushButton:focus { text-decoration: underline; }
 """
 
 # What has the focus, which napari's style does not show; nothing changes its size.
+# Entries of boxes are a list below them: Qt's menu hides some behind an arrow where it has no room.
 FOCUS_STYLE = """
+QComboBox { combobox-popup: 0; }
 QPushButton:focus { border: 1px solid #5b8def; padding: 3px; }
 QComboBox:focus { border: 1px solid #5b8def; padding: 2px 9px 2px 7px; }
 QAbstractSpinBox:focus { border: 1px solid #5b8def; padding: 0px 9px; }
