@@ -20,6 +20,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import FileError, MissingPackageError
+from ..geometry.grid import Grid
+from ..geometry.units import VOXEL
 from ..runtime.arrays import host_array, on_gpu
 from ..runtime.extras import needs_extra
 from .formats import has_ending, volume_endings
@@ -28,6 +30,7 @@ from .paths import at_home, existing_file
 from .volume_files import load_volume
 
 TIFF, NUMPY = (".tif", ".tiff"), (".npy",)
+IMAGE_ENDINGS = (*TIFF, *NUMPY)
 ZARR_MARKS = ("zarr.json", ".zgroup", ".zarray")  # one of them is in the folder of a Zarr
 LAST_AXES = ("zyx", "xyz")  # orders of the three axes of space
 # Boxes of so many voxels along each axis, around these fractions of each, are compared.
@@ -58,6 +61,35 @@ def is_zarr(path: str | PathLike[str]) -> bool:
     if is_remote(path) or str(path).lower().endswith(".zarr.zip"):
         return True
     return any((at_home(path) / mark).is_file() for mark in ZARR_MARKS)
+
+
+def zarr_of(path: str | PathLike[str]) -> Path:
+    """Return the folder of the Zarr that a file of its marks, which dialogs give; else the path."""
+    found = Path(path)
+    if found.name in ZARR_MARKS:
+        found = found.parent
+        while is_zarr(found.parent):
+            found = found.parent
+    return found
+
+
+def load_image_mask(path: str | PathLike[str]) -> tuple[NDArray[Any], Grid]:
+    """Return the values of an image, (x, y, z), and a grid of its voxels, which have no size.
+
+    Raises FileError as :func:`stored_levels`, and when it is not 3-D.
+    """
+    (finest, *_), _ = stored_levels(path)
+    shape = without_leading_ones(finest.shape)
+    if len(shape) != 3:
+        raise FileError(f"{path} has shape {tuple(finest.shape)}; give a 3-D mask.")
+    values = np.asarray(finest).reshape(shape).transpose()
+    return values, Grid(values.shape, np.eye(4), unit=VOXEL)
+
+
+def without_leading_ones(shape: Sequence[int]) -> tuple[int, ...]:
+    """Return the shape of an image without time point and channel where there is one of each."""
+    n = next((k for k, size in enumerate(shape) if size != 1), len(shape))
+    return tuple(shape[min(n, max(len(shape) - 3, 0)) :])
 
 
 def existing_image(path: str | PathLike[str]) -> Path:

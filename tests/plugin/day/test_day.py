@@ -7,16 +7,20 @@ from typing import Any
 
 import nibabel as nib
 import numpy as np
+import pytest
 from hands import OBLIQUE
 from napari.components import ViewerModel
 from napari.layers import Image
 
+from napari_tractography.files.image_files import ZARR_MARKS
+from napari_tractography.model.image_phantoms import make_image_phantom
 from napari_tractography.model.phantoms import make_phantom
-from napari_tractography.plugin.layers.volume_layers import mask_layers
+from napari_tractography.plugin.layers.volume_layers import mask_layers, mask_of
 from napari_tractography.plugin.notices import reason_first
 from napari_tractography.plugin.panel.display.clip_controls import SliceControl
 from napari_tractography.plugin.panel.widgets.controls import layer_choice
 from napari_tractography.plugin.session.seed_mouse import SeedMouse
+from napari_tractography.plugin.space.display import DisplaySpace
 
 INSIDE, OUTSIDE = np.zeros(3), np.array([0.0, 20.0, 30.0])  # display (z, y, x), of the cross
 
@@ -113,3 +117,34 @@ def test_none_stands_first_also_where_layers_are_there_before_the_panel() -> Non
     viewer.add_labels(np.ones((4, 4, 4), np.uint8), name="others")
     choice.reset_choices()
     assert choice.native.itemText(0) == "none"
+
+
+@pytest.mark.parametrize("name", ["mask.tif", "mask.zarr"])
+def test_a_mask_without_a_voxel_size_lies_on_the_image_that_has_one(
+    open_model: Any, tmp_path: Path, notes: list[str], name: str
+) -> None:
+    panel = open_model()
+    tube = make_image_phantom("tube")
+    image = np.ascontiguousarray(DisplaySpace.of(tube.grid).volume(tube.image))
+    layer = panel.viewer.add_image(image, name="heart", scale=(12.5,) * 3, units=("um",) * 3)
+    panel.fod_choice.value = layer
+    inside = (image > np.median(image)).astype(np.uint8)
+    if name.endswith("tif"):
+        pytest.importorskip("tifffile").imwrite(tmp_path / name, inside)
+        opened = tmp_path / name
+    else:
+        pytest.importorskip("zarr").save(str(tmp_path / name), inside)
+        opened = next(mark for mark in (tmp_path / name).iterdir() if mark.name in ZARR_MARKS)
+    panel.add_mask(opened)
+    mask = panel.mask_choice.value
+    assert mask.name == name
+    np.testing.assert_array_equal(mask.scale, layer.scale)
+    assert mask.units == layer.units
+    assert notes == [f"info: {name} says no voxel size: it lies on what is tracked in, now."]
+    assert mask_of(mask, panel.session.space).sum() == inside.sum()
+    bare = panel.viewer.add_labels(inside, name="by napari")  # as File > Open does
+    panel.mask_choice.value = bare
+    np.testing.assert_array_equal(bare.scale, layer.scale)
+    panel.viewer.add_labels(inside[1:], name="other")
+    panel.mask_choice.value = panel.viewer.layers["other"]
+    assert len(notes) == 2

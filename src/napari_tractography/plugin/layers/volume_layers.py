@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from napari.layers import Image, Labels, Layer
 from napari.utils.colormaps import Colormap, CyclicLabelColormap, ensure_colormap
+from napari.utils.notifications import show_info
 from numpy.typing import NDArray
 
 from ...errors import InvalidGridError, InvalidMaskError
@@ -22,7 +23,7 @@ from ...files.volume_files import has_many_values
 from ...geometry.grid import Grid
 from ...geometry.units import symbol
 from ...model.fod import Fod
-from ..space.display import DisplaySpace, display_space_of_layer, unit_of_layer
+from ..space.display import DisplaySpace, display_space_of_layer, set_units, unit_of_layer
 from .fod_opening import FOD_KEY, FodOpening, contrast_limits
 
 LayerData = tuple[Any, dict[str, Any], str]
@@ -218,6 +219,20 @@ def put_back(layer: Layer, grid: Grid) -> None:
     space = DisplaySpace.of(grid)
     layer.affine, layer.rotate, layer.shear = np.eye(4), np.eye(3), np.zeros(3)
     layer.scale, layer.translate = space.scale, space.translate
+
+
+def place(layer: Layer, space: DisplaySpace) -> None:
+    """Show a layer that says no voxel size on the volume that has as many voxels, and say so."""
+    is_bare = "affine" not in layer.metadata and unit_of_layer(layer) is None
+    if not is_bare or layer.ndim != 3 or layer.multiscale:
+        return
+    if tuple(layer.data.shape) != space.shape_zyx or (layer.scale != 1).any():
+        return
+    if layer.translate.any() or (space.scale == (1, 1, 1) and not any(space.translate)):
+        return
+    layer.scale, layer.translate = space.scale, space.translate
+    set_units(layer, space.units)
+    show_info(f"{layer.name} says no voxel size: it lies on what is tracked in, now.")
 
 
 def is_map(layer: Layer) -> bool:

@@ -40,7 +40,7 @@ from ..layers.region_entries import (
     spheres_in,
 )
 from ..layers.spheres import Spheres
-from ..layers.volume_layers import label_colours, see_within
+from ..layers.volume_layers import label_colours, place, see_within
 from ..listening import Listening
 from ..space.display import DisplaySpace
 from ..space.layer_list import index_of_lowest, insert_beside, move_below
@@ -181,6 +181,7 @@ class Regions:
                 f"The layer {layer.name!r} cannot be a region; choose a 3-D labels layer."
             )
         see_within(layer)
+        place(layer, self.space)
         move_below(self.viewer.layers, layer, _is_above)
         state = self._state_of(layer, role, label, is_inactive=is_inactive)
         others = self._entries_of(layer)

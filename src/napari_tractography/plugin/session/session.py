@@ -61,6 +61,7 @@ from ..layers.volume_layers import (
     mask_layers,
     mask_of,
     opening_of,
+    place,
     see_within,
     voxels_of,
 )
@@ -654,8 +655,14 @@ class Session:
     @mask_layer.setter
     def mask_layer(self, layer: Layer | None) -> None:
         if LayerRef.to(layer) is not self.state.mask:
+            self.place(layer)
             text = "Track without a mask" if layer is None else f"Track in the mask {layer.name}"
             self.document.act(text, acts.change(mask=LayerRef.to(layer)))
+
+    def place(self, layer: Layer | None) -> None:
+        """Show a layer that says no voxel size, as of a TIFF, on the voxels that are tracked in."""
+        if layer is not None:
+            place(layer, self.space)
 
     @property
     def seed_mask_layer(self) -> Layer | None:
@@ -665,6 +672,7 @@ class Session:
     @seed_mask_layer.setter
     def seed_mask_layer(self, layer: Layer | None) -> None:
         if LayerRef.to(layer) is not self.state.seed_mask:
+            self.place(layer)
             text = "No seed mask" if layer is None else f"Start in {layer.name}"
             self.document.act(text, acts.change(seed_mask=LayerRef.to(layer)))
 

@@ -16,7 +16,8 @@ from qtpy.QtWidgets import QFileDialog, QMessageBox, QProgressBar, QWidget
 from ....errors import AmbiguousKindError, TractographyError
 from ....fields.kinds import read_kinds
 from ....fields.readings import AUTO
-from ....files.formats import dialog_filter, fod_endings, volume_endings
+from ....files.formats import dialog_filter, fod_endings, has_ending, volume_endings
+from ....files.image_files import IMAGE_ENDINGS, ZARR_MARKS, is_zarr, load_image_mask, zarr_of
 from ....files.volume_files import load_volume, voxels_inside
 from ...document import LayerRef
 from ...export.layer_files import PATH_KEY
@@ -182,11 +183,19 @@ class DataSection(QWidget):  # type: ignore[misc]
 
     @errors_shown()
     def add_mask(self, path: str | Path) -> None:
-        """Open a mask as a labels layer and choose it."""
+        """Open a mask as a labels layer and choose it; of an image in the image's own voxels."""
+        path = zarr_of(path)
         name = Path(path).name
-        values, grid = wait_for(lambda: load_volume(path), f"Opening {name}", self)
+        is_image = is_zarr(path) or has_ending(path, IMAGE_ENDINGS)
+        load = load_image_mask if is_image else load_volume
+        values, grid = wait_for(lambda: load(path), f"Opening {name}", self)
         voxels_inside(values, name)
-        self.mask_choice.value = self._add(mask_layer_data(values, grid, name), path)
+        data, attributes, kind = mask_layer_data(values, grid, name)
+        if is_image:  # its file says nothing of where it lies
+            known = {"scale", "translate", "units", "axis_labels"}
+            attributes = {k: v for k, v in attributes.items() if k not in known}
+            del attributes["metadata"]["affine"]
+        self.mask_choice.value = self._add((data, attributes, kind), path)
 
     def _add(self, layer_data: Any, path: str | Path) -> Layer:
         layer = Layer.create(*layer_data)
@@ -202,7 +211,7 @@ class DataSection(QWidget):  # type: ignore[misc]
             self.add_fod(path)
 
     def _open_mask(self) -> None:
-        known = dialog_filter("Mask", volume_endings())
+        known = dialog_filter("Mask", (*volume_endings(), *IMAGE_ENDINGS, *ZARR_MARKS))
         path, _ = QFileDialog.getOpenFileName(self, "Open a mask", "", known)
         if path:
             self.add_mask(path)

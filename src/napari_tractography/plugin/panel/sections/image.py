@@ -197,6 +197,7 @@ class ImageSection(QWidget):  # type: ignore[misc]
         layer = self._layer
         if layer is None:
             return
+        self.session.place(self.tissue.value)
         wanted = ImageSettings(**values_of(self.controls), tissue=self.tissue.value)
         try:
             take_image(layer, wanted)
