@@ -29,6 +29,7 @@ from ..space.extent import SlicesKept
 from ..space.views import orient
 from ..streamlines.colours import ONE_COLOUR, WEIGHT
 from ..streamlines.layer import Streamlines
+from ..streamlines.turning import fewer_while_turning
 from ..timers import repeated
 from .bundle_list import BundleSection
 from .display.appearance import AppearanceSection
@@ -299,7 +300,7 @@ class TractographyPanel(QWidget):  # type: ignore[misc]
         for part in (*self._sections, self.results, self._positions, self._undo_keys):
             part.open()
         self._show_first()
-        self.viewer.mouse_drag_callbacks.append(self.on_press)
+        self.viewer.mouse_drag_callbacks += [self.on_press, fewer_while_turning]
         self._refresh_layers()
 
     def close_session(self) -> None:
@@ -311,8 +312,9 @@ class TractographyPanel(QWidget):  # type: ignore[misc]
             event.disconnect(self._refresh_layers)
         self.viewer.dims.events.order.disconnect(self._on_order)
         self._slices.close()
-        if self.on_press in self.viewer.mouse_drag_callbacks:
-            self.viewer.mouse_drag_callbacks.remove(self.on_press)
+        for callback in (self.on_press, fewer_while_turning):
+            if callback in self.viewer.mouse_drag_callbacks:
+                self.viewer.mouse_drag_callbacks.remove(callback)
         for section in self._sections:
             section.close_section()
         self._positions.close()

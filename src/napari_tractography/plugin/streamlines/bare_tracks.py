@@ -91,6 +91,8 @@ class BareTracks(Tracks):  # type: ignore[misc]
     _view: View | None = None
     _highlight: View | None = None
     _lit = True
+    _drawn_every = 1
+    without_graphics_card = False  # known once something was drawn
     _ready = False  # napari's constructor sets data and colours before there are any
 
     def __init__(self, **kwargs: Any) -> None:
@@ -102,7 +104,7 @@ class BareTracks(Tracks):  # type: ignore[misc]
 
             layer_controls.register(BareTracks)
         super().__init__(np.zeros((1, 4)), **kwargs)  # Tracks cannot be built empty
-        self.events.add(lit=Event)
+        self.events.add(lit=Event, drawn_every=Event)
         self._ready = True
 
     def _make_view(self) -> View:
@@ -165,6 +167,17 @@ class BareTracks(Tracks):  # type: ignore[misc]
             self.events.lit()
 
     @property
+    def drawn_every(self) -> int:
+        """Of how many lines 3-D draws one, while there is no time for all."""
+        return self._drawn_every
+
+    @drawn_every.setter
+    def drawn_every(self, every: int) -> None:
+        if every != self._drawn_every:
+            self._drawn_every = every
+            self.events.drawn_every()
+
+    @property
     def displayed(self) -> list[int]:
         """The axes of (z, y, x) on the screen, the horizontal one last."""
         return list(self._slice_input.displayed)
@@ -205,8 +218,13 @@ class BareTracks(Tracks):  # type: ignore[misc]
 
     @property
     def track_connex(self) -> NDArray[np.bool_] | str:
-        """Which vertices are joined to the next one."""
-        return self._drawn.connect
+        """Which vertices are joined to the next one, of the lines that are drawn."""
+        joined = self._drawn.connect
+        if self._drawn_every == 1 or isinstance(joined, str):
+            return joined
+        ends = np.flatnonzero(~joined)  # of lines
+        line = np.searchsorted(ends, np.arange(len(joined)))
+        return np.asarray(joined & (line % self._drawn_every == 0))
 
     @property
     def track_colors(self) -> NDArray[np.float32]:

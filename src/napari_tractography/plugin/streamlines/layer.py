@@ -331,6 +331,11 @@ class Streamlines(BareTracks):
         self._changed(self._shown.placed(space), self._colours)
 
     @property
+    def drawn_points(self) -> NDArray[np.float32]:
+        """(n_points, 3) float32: the points of the streamlines that are drawn, x, y, z."""
+        return self._shown.xyz
+
+    @property
     def n_shown(self) -> int:
         """Number of streamlines drawn."""
         return len(self._shown.offsets) - 1

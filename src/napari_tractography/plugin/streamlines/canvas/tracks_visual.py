@@ -13,6 +13,7 @@ import numpy as np
 from napari._vispy.layers.tracks import VispyTracksLayer
 from napari._vispy.utils.visual import layer_to_visual
 from numpy.typing import NDArray
+from vispy.gloo import gl
 from vispy.visuals.filters import Filter
 
 from .lighting import LitLines, drawn_width
@@ -20,6 +21,7 @@ from .lighting import LitLines, drawn_width
 ALL, NAMES, HIGHLIGHT = range(3)  # the parts of the stock visual; the last draws its graph
 DIMMED_OPACITY = 0.12  # of the rest while something is highlighted
 HIGHLIGHT_EXTRA_WIDTH = 1.0  # pixels
+SOFTWARE = "llvmpipe", "softpipe", "swrast", "swiftshader", "software", "gdi generic"  # renderers
 
 
 class _Dim(Filter):  # type: ignore[misc]
@@ -83,11 +85,13 @@ class VispyBareTracks(VispyTracksLayer):  # type: ignore[misc]
         self._rest = _Dim()
         self._light, self._front_light = LitLines(), LitLines()
         self._is_lit = False
+        self._renderer: str | None = None  # of OpenGL, asked for when the first frame is drawn
         self._lit_vertices: Any = None  # those whose tangents the light has
         super().__init__(layer, **kwargs)
         self.node._subvisuals[ALL].attach(self._rest)
         self.node._subvisuals[HIGHLIGHT].attach(_InFront())
         self.layer.events.lit.connect(self._on_tracks_change)
+        self.layer.events.drawn_every.connect(self._on_drawn_every)
         self.node.events.canvas_change.connect(self._on_canvas_change)
 
     # Light.
@@ -98,8 +102,15 @@ class VispyBareTracks(VispyTracksLayer):  # type: ignore[misc]
         if event.new is not None:
             event.new.events.draw.connect(self._before_drawing, position="first")
 
+    def _on_drawn_every(self) -> None:
+        self.node._subvisuals[ALL].set_data(connect=self.layer.track_connex)
+        self.node.update()
+
     def _before_drawing(self, _event: Any = None) -> None:
         """Follow what no event tells of: the background, and the scale of the depth buffer."""
+        if self._renderer is None:
+            self._renderer = str(gl.glGetParameter(gl.GL_RENDERER)).lower()
+            self.layer.without_graphics_card = any(name in self._renderer for name in SOFTWARE)
         canvas = self.node.canvas
         if not self._is_lit or not self.node.visible or canvas is None:
             return
