@@ -22,7 +22,7 @@ from napari._qt.layer_controls.widgets.qt_widget_controls_base import QtWidgetCo
 from napari._qt.qt_main_window import Window, _QtMainWindow
 from napari._vispy.layers.tracks import VispyTracksLayer
 from napari.components import ViewerModel
-from napari.layers import Layer, Points, Tracks
+from napari.layers import Layer, Points, Surface, Tracks
 from vispy.geometry import MeshData
 from vispy.scene.visuals import Compound
 
@@ -54,6 +54,7 @@ ATTRIBUTES: dict[str, Any] = {
     "_task_status_manager": Window,
     "_texture_filter": VispyLitSurface,
     "_thumbnail_shape": Layer,
+    "_vertex_colors": Surface,
     "_vertices": MeshData,
     "_view_indices": Points,
 }

@@ -141,3 +141,30 @@ def test_a_picture_that_is_enlarged_shows_as_many_glyphs_and_finer_ones(shown):
     assert glyphs.n_shown == n
     assert len(glyphs.layer.vertices) > n_vertices
     glyphs.layer.enlarged_by = 1.0
+
+
+def test_the_first_glyphs_are_there_at_once_and_the_rest_comes(shown, monkeypatch, qtbot):
+    viewer, _, glyphs = shown
+    monkeypatch.setattr(module, "FIRST", 10)
+    made = []
+    mesh_of = module.glyph_mesh
+    monkeypatch.setattr(
+        module, "glyph_mesh", lambda *a, **k: made.append(len(a[2])) or mesh_of(*a, **k)
+    )
+    glyphs.set_shape(glyphs.scale, glyphs.min_amplitude)
+    n, n_vertices = glyphs.n_shown, len(glyphs.layer.data[0])
+    assert n > 40
+    assert made[0] == 10
+    first = glyphs.layer.data[0]
+    middle = (np.asarray(viewer.scene.camera.center[-2:]) - glyphs.space.translate[1:]) / 2.0
+    reach = np.linalg.norm(first[:, 1:] - middle, axis=1).max()
+    qtbot.waitUntil(lambda: not glyphs.work.is_busy, timeout=60_000)
+    assert made[1:] == [40, min(160, n), *([n] if n > 160 else [])]
+    assert len(glyphs.layer.data[0]) == n_vertices // 10 * n
+    assert np.linalg.norm(glyphs.layer.data[0][:, 1:] - middle, axis=1).max() > reach
+    np.testing.assert_allclose(glyphs.layer.data[0][:n_vertices], first, atol=1e-6)  # as large
+    assert len(glyphs.layer.vertex_colors) == len(glyphs.layer.data[0])
+    glyphs.set_shape(1.5, glyphs.min_amplitude)
+    glyphs.finish()  # for a picture
+    assert not glyphs.work.is_busy
+    assert len(glyphs.layer.data[0]) == n_vertices // 10 * glyphs.n_shown

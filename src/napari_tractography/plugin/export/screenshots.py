@@ -149,6 +149,8 @@ def enlarged(viewer: Any, scale: float) -> Iterator[None]:
             camera.zoom = zoom * scale
             for layer, width in zip(layers, widths, strict=True):
                 layer.width = width * scale
+        for layer in glyphs:
+            layer.glyphs.finish()
         yield
     finally:
         for layer in glyphs:

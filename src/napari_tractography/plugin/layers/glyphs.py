@@ -6,7 +6,8 @@ finer where they are large on the screen.
 
 from __future__ import annotations
 
-from functools import lru_cache
+from collections.abc import Callable
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,7 @@ from ...geometry.directions import direction_set
 from ...geometry.grid import Grid
 from ...maps.fod_peaks import Peaks as FodPeaks
 from ...model.fod import Fod
+from ..background import Background
 from ..listening import Listening
 from ..space.display import DisplaySpace
 from ..space.layer_list import index_of_lowest, insert_beside
@@ -28,6 +30,7 @@ from .on_volume import OnVolume, SeedPoints, SurfaceOnVolume
 from .spheres import Spheres
 
 MAX_GLYPHS = 1500
+FIRST, GROWTH = 150, 4  # glyphs that are drawn at once, and how many times as many next
 # {pixels of a voxel on the screen: directions of a glyph}: finer where it is seen, and where it
 # leaves room. Below 642 a narrow lobe may fall between the directions.
 FINENESS = {0.0: 362, 16.0: 642, 48.0: 1442, 120.0: 2562}
@@ -41,6 +44,8 @@ LARGEST_GLYPH = 1.6  # of the usual size; a few voxels are far stronger than all
 UPDATE_MS = 60
 VIEW_STEP = 4  # voxels
 PEAK_LENGTH_VOXELS = 0.8
+
+Mesh = tuple[NDArray[np.float32], NDArray[np.int32], NDArray[np.float32]]  # with its colours
 
 
 @lru_cache(maxsize=len(FINENESS))
@@ -65,6 +70,7 @@ def glyph_mesh(
     min_amplitude: float = 0.0,
     flat_axis: int | None = None,
     n_directions: int = GLYPH_DIRECTIONS,
+    usual: float | None = None,
 ) -> tuple[NDArray[np.float32], NDArray[np.int32], NDArray[np.float32]]:
     """Return the glyphs of some voxels as one mesh.
 
@@ -85,6 +91,8 @@ def glyph_mesh(
         were not.
     n_directions : int
         Of each glyph.
+    usual : float, optional
+        The largest amplitude of a glyph of usual size; by default that of these voxels.
 
     Returns
     -------
@@ -95,11 +103,9 @@ def glyph_mesh(
         |x|, |y|, |z| of the direction in RAS+ as red, green and blue.
     """
     units, triangles = glyph_sphere(n_directions)
-    rows = fod.voxel_rows[tuple(voxels.T)]
-    amplitudes = fod.values[rows] @ fod.sample_matrix(units).T.astype(np.float32)
-    amplitudes[amplitudes < max(min_amplitude, 0.0)] = 0.0
+    amplitudes = _amplitudes(fod, voxels, n_directions, min_amplitude)
     largest = amplitudes.max(axis=1, initial=0.0)
-    usual = float(np.quantile(largest[largest > 0], USUAL_QUANTILE)) if (largest > 0).any() else 1.0
+    usual = _usual(largest) if usual is None else usual
     # Sizes go with the square root of the largest amplitude: a weak FOD would be a speck.
     size = np.minimum(np.sqrt(largest / usual), LARGEST_GLYPH)
     amplitudes *= (usual * size / np.maximum(largest, 1e-20))[:, None]
@@ -128,6 +134,23 @@ def glyph_mesh(
     )
 
 
+def _amplitudes(
+    fod: Fod, voxels: NDArray[np.int64], n_directions: int, floor: float
+) -> NDArray[np.float32]:
+    """Return the amplitudes of voxels along the directions of a glyph, zero below the floor."""
+    units, _ = glyph_sphere(n_directions)
+    rows = fod.voxel_rows[tuple(voxels.T)]
+    amplitudes = fod.values[rows] @ fod.sample_matrix(units).T.astype(np.float32)
+    amplitudes[amplitudes < max(floor, 0.0)] = 0.0
+    return np.asarray(amplitudes, dtype=np.float32)
+
+
+def _usual(largest: NDArray[np.float32]) -> float:
+    """Return a usual one among the largest amplitudes of voxels."""
+    some = largest[largest > 0]
+    return float(np.quantile(some, USUAL_QUANTILE)) if len(some) else 1.0
+
+
 def _facing(
     offsets: NDArray[np.float32], triangles: NDArray[np.int32], axis: int
 ) -> NDArray[np.float32]:
@@ -151,6 +174,12 @@ class Glyphs(SurfaceOnVolume):
     """The mesh of the glyphs, in voxels of the volume."""
 
     enlarged_by = 1.0  # for a picture that is larger than the canvas, and shows as much
+    glyphs: FodGlyphs  # that the layer is of
+
+    def show(self, mesh: Mesh) -> None:
+        """Show other glyphs, with one redraw."""
+        vertices, triangles, self._vertex_colors = mesh
+        self.data = vertices, triangles
 
 
 class Peaks(OnVolume, Vectors):  # type: ignore[misc]
@@ -196,16 +225,19 @@ class FodGlyphs:
         self.n_in_slice = 0
         self._drawn_for: tuple[Any, ...] = ()
         self.layer: Any = None
-        mesh, colours = self._mesh()
+        self.work = Background()  # on those that are not drawn yet
+        draw, voxels = self._drawing()
+        vertices, triangles, colours = draw(voxels[:FIRST])
         self.layer = Glyphs(
-            mesh,
+            (vertices, triangles),
             vertex_colors=colours,
             name="FOD glyphs",
             shading="smooth",
             scale=space.scale,  # in voxels: sliders keep the steps of the volume
             translate=space.translate,
         )
-        self.layer.space = space
+        self.layer.space, self.layer.glyphs = space, self
+        self._draw_more(draw, voxels, FIRST)
         insert_beside(viewer, self.layer, index_of_lowest(viewer.layers, _is_above))
         self.update = qthrottled(self._update, timeout=UPDATE_MS)
         dims, camera = viewer.dims.events, viewer.scene.camera.events
@@ -234,6 +266,7 @@ class FodGlyphs:
 
     def _disconnect(self) -> None:
         self.update.cancel()
+        self.work.cancel()
         self._listening.close()
 
     def _on_view(self, _event: Any = None) -> None:
@@ -264,38 +297,57 @@ class FodGlyphs:
         return (finest, tuple(box))
 
     def _update(self) -> None:
-        mesh, colours = self._mesh()
-        with self.layer.events.data.blocker():  # one redraw, when all belongs together
-            self.layer.vertex_colors = None
-            self.layer.data = mesh
-        self.layer.vertex_colors = colours
+        """Draw the glyphs in the middle at once, and the others as they come."""
+        draw, voxels = self._drawing()
+        self.layer.show(draw(voxels[:FIRST]))
+        self._draw_more(draw, voxels, FIRST)
 
-    def _mesh(
-        self,
-    ) -> tuple[tuple[NDArray[np.float32], NDArray[np.int32]], NDArray[np.float32]]:
+    def _draw_more(
+        self, draw: Callable[[NDArray[np.int64]], Mesh], voxels: NDArray[np.int64], n: int
+    ) -> None:
+        self.work.cancel()
+        if n < len(voxels):
+            n *= GROWTH
+
+            def show(mesh: Mesh) -> None:
+                self.layer.show(mesh)
+                self._draw_more(draw, voxels, n)
+
+            self.work.begin("Glyphs", lambda _advance: draw(voxels[:n]), show)
+
+    def finish(self) -> None:
+        """Draw all glyphs before this returns, as for a picture."""
+        self.update.cancel()
+        self.work.cancel()
+        draw, voxels = self._drawing()
+        self.layer.show(draw(voxels))
+
+    def _drawing(self) -> tuple[Callable[[NDArray[np.int64]], Mesh], NDArray[np.int64]]:
+        """Return what makes the mesh of some voxels, and the voxels, those in the middle first."""
         axis = self.viewer.dims.order[-3:][0] - (self.viewer.dims.ndim - 3)
         position = self.viewer.dims.point[-3:][axis]
         self._drawn_for = finest, box = self._view_of_camera()
         voxels = self._voxels(axis, position, box)
         flat = axis if self.viewer.dims.ndisplay == 2 else None
         fits = [n for n in FINENESS.values() if n <= finest and n * len(voxels) <= MAX_VERTICES]
-        vertices, triangles, colours = glyph_mesh(
+        n_directions = fits[-1] if fits else min(FINENESS.values())
+        largest = _amplitudes(self.fod, voxels, n_directions, self.min_amplitude).max(axis=1)
+        draw = partial(
+            _mesh_in_voxels,
             self.fod,
             self.space,
-            voxels,
             scale=self.scale,
             min_amplitude=self.min_amplitude,
             flat_axis=flat,
-            n_directions=fits[-1] if fits else min(FINENESS.values()),
+            n_directions=n_directions,
+            usual=_usual(largest),
+            position=position,
         )
-        if flat is not None and len(vertices):
-            vertices[:, flat] = position  # exactly in the slice, or napari leaves them out
-        if not len(vertices):  # a surface cannot be empty: one triangle of no size
-            vertices = np.zeros((3, 3), np.float32)
-            triangles = np.array([[0, 1, 2]], np.int32)
-            colours = np.zeros((3, 4), np.float32)
-        in_voxels = (vertices - self.space.translate) / self.space.scale
-        return (in_voxels.astype(np.float32), triangles), colours
+        shown = [other - (self.viewer.dims.ndim - 3) for other in self.viewer.dims.order[-2:]]
+        places = self.space.to_display(self.fod.grid.to_mm(voxels))[:, shown]
+        middle = np.asarray(self.viewer.scene.camera.center[-2:], float)
+        nearest = np.argsort(((places - middle) ** 2).sum(axis=1), kind="stable")
+        return draw, voxels[nearest]
 
     def _voxels(self, axis: int, position: float, box: Any = None) -> NDArray[np.int64]:
         """Return the voxels to draw: those of the slice in view, thinned evenly to the limit."""
@@ -320,6 +372,27 @@ class FodGlyphs:
         chosen = chosen[chosen >= 0]
         self.n_shown = len(chosen)
         return np.asarray(np.argwhere(self.fod.support)[np.sort(chosen)], dtype=np.int64)
+
+
+def _mesh_in_voxels(
+    fod: Fod,
+    space: DisplaySpace,
+    voxels: NDArray[np.int64],
+    *,
+    position: float,
+    flat_axis: int | None,
+    **how: Any,
+) -> Mesh:
+    """Return a mesh as :func:`glyph_mesh`, in voxels; flat ones lie at a position of the slice."""
+    vertices, triangles, colours = glyph_mesh(fod, space, voxels, flat_axis=flat_axis, **how)
+    if flat_axis is not None and len(vertices):
+        vertices[:, flat_axis] = position  # exactly in the slice, or napari leaves them out
+    if not len(vertices):  # a surface cannot be empty: one triangle of no size
+        vertices = np.zeros((3, 3), np.float32)
+        triangles = np.array([[0, 1, 2]], np.int32)
+        colours = np.zeros((3, 4), np.float32)
+    in_voxels = (vertices - space.translate) / space.scale
+    return in_voxels.astype(np.float32), triangles, colours
 
 
 def _is_above(layer: Layer) -> bool:
