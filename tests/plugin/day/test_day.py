@@ -11,13 +11,20 @@ import pytest
 from hands import OBLIQUE
 from napari.components import ViewerModel
 from napari.layers import Image
+from qtpy.QtCore import QPoint, QPointF, Qt
+from qtpy.QtGui import QWheelEvent
+from qtpy.QtTest import QTest
+from qtpy.QtWidgets import QApplication
 
 from napari_tractography.files.image_files import ZARR_MARKS
+from napari_tractography.maps.plots import figure
 from napari_tractography.model.image_phantoms import make_image_phantom
 from napari_tractography.model.phantoms import make_phantom
 from napari_tractography.plugin.layers.volume_layers import mask_layers, mask_of
 from napari_tractography.plugin.notices import reason_first
+from napari_tractography.plugin.panel import bundle_list
 from napari_tractography.plugin.panel.display.clip_controls import SliceControl
+from napari_tractography.plugin.panel.measure.outputs import PlotView
 from napari_tractography.plugin.panel.widgets.controls import layer_choice
 from napari_tractography.plugin.session.seed_mouse import SeedMouse
 from napari_tractography.plugin.space.display import DisplaySpace
@@ -148,3 +155,39 @@ def test_a_mask_without_a_voxel_size_lies_on_the_image_that_has_one(
     panel.viewer.add_labels(inside[1:], name="other")
     panel.mask_choice.value = panel.viewer.layers["other"]
     assert len(notes) == 2
+
+
+def test_one_bundle_is_shown_alone_and_then_all(open_model: Any, cross: Any) -> None:
+    panel = open_model(cross)
+    for name in ("two", "three"):
+        panel.bundles.add(name)
+    one, two, three = panel.bundles.bundles
+
+    def seen() -> list[bool]:
+        return [bundle.state.is_visible for bundle in (one, two, three)]
+
+    table = panel.bundle_list.table
+    table.resize(300, 200)
+    eye = table.visualItemRect(table.item(1, bundle_list.EYE)).center()
+    left, control = Qt.MouseButton.LeftButton, Qt.KeyboardModifier.ControlModifier
+    QTest.mouseClick(table.viewport(), left, control, eye)
+    assert seen() == [False, True, False]
+    QTest.mouseClick(table.viewport(), left, control, eye)
+    assert seen() == [True] * 3
+    panel.bundles.set_visible(two, False)
+    panel.menu_kept = panel.bundle_list.menu()  # of the third, which is active
+    next(e for e in panel.menu_kept.actions() if e.text().startswith("Show only")).trigger()
+    assert seen() == [False, False, True]
+
+
+def test_the_wheel_over_a_plot_is_left_to_the_panel(qtbot: Any) -> None:
+    view = PlotView()
+    qtbot.addWidget(view)
+    view.show_plot(figure())
+    nowhere = QPoint()
+    wheel = QWheelEvent(
+        QPointF(5, 5), QPointF(5, 5), nowhere, QPoint(0, -120), Qt.MouseButton.NoButton,
+        Qt.KeyboardModifier.NoModifier, Qt.ScrollPhase.NoScrollPhase, False,
+    )  # fmt: skip
+    QApplication.sendEvent(view.layout().itemAt(0).widget(), wheel)
+    assert not wheel.isAccepted()

@@ -195,7 +195,10 @@ class BundleSection(QWidget):  # type: ignore[misc]
         where = f"opened from {state.path}" if state.is_opened else "tracked in this window"
         texts = ("", "", state.name, f"{n:,}" if layer is not None else "–")
         tips = (
-            "Shown; click to hide." if state.is_visible else "Hidden; click to show.",
+            keys_here(
+                f"{'Shown; click to hide' if state.is_visible else 'Hidden; click to show'}. "
+                "Ctrl-click to show only this, or all."
+            ),
             f"Coloured by {mode}; double-click to choose one colour."
             if mode != ONE_COLOUR
             else f"{state.colour}; double-click to choose another.",
@@ -284,6 +287,7 @@ class BundleSection(QWidget):  # type: ignore[misc]
         index = bundles.bundles.index(bundle)
         for text, action, is_possible in (
             ("Rename", lambda: self.table.editItem(self.table.item(index, NAME)), True),
+            ("Show only this, or all", lambda: bundles.show_only(bundle), True),
             ("Colour...", lambda: self.ask_colour(bundle), True),
             ("Colours of all bundles", self.colours.click, True),
             ("Duplicate", self.copy.click, True),
@@ -340,7 +344,11 @@ class _Table(QTableWidget):  # type: ignore[misc]
         index = self.indexAt(event.pos())
         if index.isValid() and index.column() == EYE:
             if event.button() == Qt.MouseButton.LeftButton:
-                self._section.toggle_eye(index.row())
+                bundles, keys = self._section.bundles, event.modifiers()
+                if keys & Qt.KeyboardModifier.ControlModifier:
+                    bundles.show_only(bundles.bundles[index.row()])
+                else:
+                    self._section.toggle_eye(index.row())
             return
         super().mousePressEvent(event)
 

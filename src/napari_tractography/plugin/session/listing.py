@@ -187,6 +187,14 @@ class BundleList:
         """Show or hide the streamlines of a bundle."""
         bundle.amend(is_visible=is_visible, everywhere=True)
 
+    def show_only(self, shown: OpenBundle) -> None:
+        """Show the streamlines of one bundle, or where no others are shown those of all."""
+        others = [bundle for bundle in self.bundles if bundle is not shown]
+        is_done = shown.state.is_visible and not any(each.state.is_visible for each in others)
+        self.set_visible(shown, True)
+        for bundle in others:
+            self.set_visible(bundle, is_done)
+
     # -- what happens in the viewer ------------------------------------------------------------
 
     def _on_activated(self, bundle: OpenBundle) -> None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from qtpy.QtCore import QEvent, Qt
-from qtpy.QtGui import QGuiApplication, QKeyEvent, QKeySequence, QPalette
+from qtpy.QtGui import QGuiApplication, QKeyEvent, QKeySequence, QPalette, QWheelEvent
 from qtpy.QtWidgets import (
     QAbstractItemView,
     QHeaderView,
@@ -124,6 +124,7 @@ class PlotView(QWidget):  # type: ignore[misc]
         from matplotlib.backends.backend_qtagg import FigureCanvasQTAgg
 
         before, self._canvas = self._canvas, FigureCanvasQTAgg(plot)
+        self._canvas.wheelEvent = QWheelEvent.ignore  # the panel scrolls, where it lies
         if before is not None:
             self.layout().removeWidget(before)
             before.deleteLater()
