@@ -206,6 +206,73 @@ def _with_endings(manifest: str) -> str:
     return manifest
 
 
+PALETTE_HEAD = (
+    "    # What the panel does, for the palette. Written by `make docs` from panel/keys.py.\n"
+)
+
+
+def _with_commands(manifest: str) -> str:
+    """Return the manifest with the commands that napari's palette lists."""
+    from napari_tractography.plugin.panel.keys import COMMANDS
+
+    before, _, rest = manifest.partition("  widgets:\n")
+    rows = [
+        f"    - id: napari-tractography.{name}\n"
+        f"      title: {json.dumps(command.title, ensure_ascii=False)}\n"
+        f"      python_name: napari_tractography.plugin.panel.keys:{name}\n"
+        for name, command in COMMANDS.items()
+    ]
+    own, _, _ = before.partition(PALETTE_HEAD)
+    return f"{own}{PALETTE_HEAD}{''.join(rows)}  widgets:\n{rest}"
+
+
+KEYS_HEAD = """\
+# Keys
+
+<!-- Written by `make docs` from plugin/panel/keys.py and plugin/streamlines/commands.py. -->
+
+As long as the panel is open. napari lists them under Preferences > Shortcuts, *Viewer key
+bindings*, where each can be changed, and those without a key can get one. All that the panel does
+at a key is in the command palette as well, which opens the panel where it is not there yet. On a
+Mac Ctrl is Cmd. Clicks and keys of the list of bundles are in [the panel](panel.md#bundles), those
+of seeds in [Seeds](panel.md#seeds).
+
+| key | command | what it does |
+|---|---|---|
+"""
+
+LAYER_KEYS_HEAD = """
+## Streamlines
+
+While a Streamlines layer is selected in the layer list.
+
+| key | button | what it does |
+|---|---|---|
+"""
+
+
+def keys_page() -> str:
+    """Return docs/keys.md as it should be."""
+    from napari.utils.key_bindings import coerce_keybinding
+
+    from napari_tractography.plugin.panel.keys import COMMANDS
+    from napari_tractography.plugin.streamlines import commands
+
+    def named(key: object) -> str:
+        parts = str(coerce_keybinding(key)).split("+")
+        return f"`{'+'.join({'Meta': 'Ctrl', 'Cmd': 'Ctrl'}.get(part, part) for part in parts)}`"
+
+    rows = [
+        f"| {named(each.key) if each.key else ''} | {each.title} | {each.help} |\n"
+        for each in COMMANDS.values()
+    ]
+    of_layer = [
+        f"| {', '.join(map(named, each.keys))} | {each.name} | {each.help} |\n"
+        for each in commands.COMMANDS
+    ]
+    return KEYS_HEAD + "".join(rows) + LAYER_KEYS_HEAD + "".join(of_layer)
+
+
 def manifest_page() -> str:
     """Return the manifest with the endings of files and the settings of the panel as they are."""
     import yaml
@@ -218,7 +285,8 @@ def manifest_page() -> str:
     }
     text = yaml.safe_dump({"configurations": settings}, sort_keys=False, width=96)
     own, _, _ = (ROOT / MANIFEST).read_text("utf-8").partition(SETTINGS_HEAD)
-    return _with_endings(own) + SETTINGS_HEAD + "".join(f"  {line}\n" for line in text.splitlines())
+    own = _with_commands(_with_endings(own))
+    return own + SETTINGS_HEAD + "".join(f"  {line}\n" for line in text.splitlines())
 
 
 def _setting(spec: ParameterSpec) -> dict[str, object]:
@@ -327,6 +395,7 @@ PAGES = {
     MANIFEST: manifest_page,
     PANEL: panel_page,
     "docs/commands.md": commands_page,
+    "docs/keys.md": keys_page,
     "docs/parameters.md": parameters_page,
     "docs/tutorials/python.ipynb": notebook_page,
     "README.md": readme_page,

@@ -13,7 +13,6 @@ from qtpy.QtTest import QTest
 
 from napari_tractography.model.stop import StopReason
 from napari_tractography.plugin.panel.sections.selection import HINT
-from napari_tractography.plugin.panel.widgets.undo import KEYS as UNDO_KEYS
 from napari_tractography.plugin.streamlines.commands import COMMANDS
 from napari_tractography.streamlines.tractogram import Tractogram
 
@@ -196,14 +195,12 @@ def test_no_key_is_one_of_naparis():
     from napari.layers import Tracks
     from napari.utils.key_bindings import KeymapHandler, coerce_keybinding
 
-    handler = KeymapHandler()  # of a viewer without the panel, which has undo on keys of its own
+    handler = KeymapHandler()
     handler.keymap_providers = [Tracks([[0, 0, 0, 0], [0, 1, 0, 0]]), ViewerModel()]
     taken = set(handler.active_keymap)
     assert taken, "napari has no keys"
     for command in COMMANDS:
         assert not taken & {coerce_keybinding(key) for key in command.keys}, command.name
-    for keys, _ in UNDO_KEYS.values():
-        assert coerce_keybinding(keys) not in taken
 
 
 def test_an_edit_is_what_is_saved_and_a_new_run_begins_afresh(panel, tmp_path, settle):

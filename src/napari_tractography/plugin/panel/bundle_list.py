@@ -121,6 +121,7 @@ class BundleSection(QWidget):  # type: ignore[misc]
             "Give each bundle a colour of its own; where each has one, colour all by direction.",
         )
         self.colours.setIcon(_icon(_striped([QColor(colour) for colour in COLOURS[:3]])))
+        self.colours.setIconSize(QSize(ICON - 4, ICON - 4))
         self.colours.setAccessibleName("Colours of all bundles")
         self.tools = row(
             self.new, self.copy, self.mirror, self.delete, self.colours, self.up, self.down

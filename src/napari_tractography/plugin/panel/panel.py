@@ -35,6 +35,7 @@ from .bundle_list import BundleSection
 from .display.appearance import AppearanceSection
 from .display.pictures import Pictures
 from .display.view import ViewSection
+from .keys import close_keys, open_keys
 from .measure.section import MeasureSection
 from .output_menu import OutputMenu
 from .project_button import ProjectButton
@@ -112,7 +113,7 @@ class TractographyPanel(QWidget):  # type: ignore[misc]
         self.on_press = self._mouse.on_press  # one bound method, so that it can be removed
         self._positions = StatusPositions(self.session)
         self._slices = SlicesKept(viewer)
-        self._undo_keys = UndoKeys(self, viewer, self.session.document)
+        self._undo_keys = UndoKeys(self, self.session.document)
         self._attached = False
         self.is_showing = Flag()  # controls are set to what a bundle says, which is no act
         self._build()
@@ -299,6 +300,7 @@ class TractographyPanel(QWidget):  # type: ignore[misc]
         orient(self.viewer)
         for part in (*self._sections, self.results, self._positions, self._undo_keys):
             part.open()
+        open_keys(self)
         self._show_first()
         self.viewer.mouse_drag_callbacks += [self.on_press, fewer_while_turning]
         self._refresh_layers()
@@ -319,6 +321,7 @@ class TractographyPanel(QWidget):  # type: ignore[misc]
             section.close_section()
         self._positions.close()
         self._undo_keys.close()
+        close_keys(self)
         self.runs.close()
         self.project.close_keeper()
         self.filtering.close()

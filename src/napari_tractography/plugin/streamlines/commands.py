@@ -111,7 +111,9 @@ COMMANDS = (
 )
 
 
-def _press(command: Command) -> Callable[[SelectableLayer], None]:
+def press(command: Command) -> Callable[[SelectableLayer], None]:
+    """Return what the keys of a command do in a layer of streamlines."""
+
     def act(layer: SelectableLayer) -> None:
         if command.possible(layer.editor):
             command.act(layer.editor)
@@ -119,10 +121,11 @@ def _press(command: Command) -> Callable[[SelectableLayer], None]:
             layer.editor.refused.emit(command.name)
 
     act.__doc__ = command.help
+    act.__name__ = act.__qualname__ = f"{command.name.lower()}_streamlines"  # as napari lists it
     return act
 
 
-KEYMAP = {key: _press(command) for command in COMMANDS for key in command.keys}
+KEYMAP = {key: press(command) for command in COMMANDS for key in command.keys}
 
 
 def select_on_click(layer: SelectableLayer, event: Any) -> Iterator[None]:

@@ -6,7 +6,6 @@ import threading
 
 import numpy as np
 import pytest
-from app_model.types import KeyBinding
 
 from napari_tractography import Tractogram
 from napari_tractography.files.paths import GivenUpError
@@ -15,7 +14,7 @@ from napari_tractography.plugin.layers.volume_layers import fod_layer_data
 from napari_tractography.plugin.panel.display import view
 from napari_tractography.plugin.panel.display.view import ViewSection
 from napari_tractography.plugin.session.session import Session
-from napari_tractography.plugin.space.views import KEYS, ORDERS, SIDES
+from napari_tractography.plugin.space.views import ORDERS, SIDES
 from napari_tractography.plugin.streamlines.layer import Streamlines
 
 
@@ -64,17 +63,6 @@ def test_three_sides_and_3d_comes_back_to_where_it_was_left(scene):
     for other in ("axial", "coronal", "3-D"):
         scene.views[other].click()
     np.testing.assert_allclose(viewer.scene.camera.view_direction, turned, atol=1e-6)
-
-
-def test_each_view_has_a_key_and_gives_it_back(scene):
-    viewer = scene.session.viewer
-    for name, key in KEYS.items():
-        bound = viewer.keymap[KeyBinding.from_str(key.replace("Control", "Ctrl").replace("-", "+"))]
-        bound(viewer)
-        assert viewer.dims.ndisplay == (2 if name in ORDERS else 3)
-    scene.close_section()
-    assert not viewer.keymap
-    scene.open()
 
 
 def test_glyphs_lie_below_seeds_and_streamlines_however_often(scene):

@@ -63,7 +63,7 @@ def test_a_file_is_opened_while_the_window_goes_on(
         else:
             gate.set()
 
-    monkeypatch.setattr(data_section, "load_mask", slow)
+    monkeypatch.setattr(data_section, "load_volume", slow)
     panel = open_model(FOD)
     when_it_waits(react)
     panel.add_mask("slow.nii.gz")

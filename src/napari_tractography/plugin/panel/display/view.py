@@ -14,7 +14,7 @@ from ...layers.glyphs import MAX_GLYPHS, FodGlyphs, peaks_layer
 from ...session.session import Session
 from ...space.layer_list import insert_beside
 from ...space.orientation_labels import OrientationLabels
-from ...space.views import KEYS, SIDES, VIEW_HELP, VIEWS, show_view
+from ...space.views import SIDES, VIEW_HELP, VIEWS, show_view
 from ...timers import delayed
 from ..widgets.busy_dialog import errors_shown, wait_for
 from ..widgets.controls import form, on_change, parameter_controls, values_of
@@ -103,11 +103,6 @@ class ViewSection(QWidget):  # type: ignore[misc]
             self.labels = OrientationLabels(self.session.viewer, window._qt_viewer.canvas.native)
         self.session.viewer.layers.events.removed.connect(self._on_removed)
         self.slices.open()
-        for name, key in KEYS.items():
-            # Not partial(): napari asks the functions of keys for their names.
-            self.session.viewer.bind_key(
-                key, lambda viewer, n=name: show_view(viewer, name=n), overwrite=True
-            )
 
     def close_section(self) -> None:
         """Remove orientation labels and glyphs."""
@@ -117,8 +112,6 @@ class ViewSection(QWidget):  # type: ignore[misc]
             self.labels = None
         self._later.stop()
         self.slices.close_section()
-        for key in KEYS.values():
-            self.session.viewer.bind_key(key, None)
         self.glyphs_box.setChecked(False)
 
     def fod_changed(self) -> None:

@@ -5,9 +5,6 @@ Used by the panel and its sections.
 
 from __future__ import annotations
 
-from typing import Any
-
-from app_model.types import KeyCode, KeyMod
 from qtpy.QtCore import QEvent, QObject, Qt
 from qtpy.QtGui import QKeySequence
 from qtpy.QtWidgets import (
@@ -26,11 +23,8 @@ from .layout import button, keys_here
 UNDO_HELP = "Undo what was done last{}. Ctrl+Z."
 REDO_HELP = "Do again what was undone{}. Ctrl+Shift+Z."
 BUTTON_WIDTH = 30  # pixels
-KEYS = {
-    "undo": (KeyMod.CtrlCmd | KeyCode.KeyZ, QKeySequence.StandardKey.Undo),
-    # Ctrl+Y is napari's, for 2-D and 3-D.
-    "redo": (KeyMod.CtrlCmd | KeyMod.Shift | KeyCode.KeyZ, QKeySequence("Ctrl+Shift+Z")),
-}
+# Of undo and redo; Ctrl+Y is napari's, for 2-D and 3-D.
+KEYS = QKeySequence.StandardKey.Undo, QKeySequence("Ctrl+Shift+Z")
 
 
 class UndoButtons(QWidget):  # type: ignore[misc]
@@ -71,35 +65,28 @@ class UndoButtons(QWidget):  # type: ignore[misc]
 
 
 class UndoKeys:
-    """Ctrl+Z and Ctrl+Shift+Z in a panel, and in its viewer where no layer takes them.
+    """Ctrl+Z and Ctrl+Shift+Z in a panel; those of its viewer are in :mod:`..keys`.
 
     Parameters
     ----------
     panel : QWidget
-    viewer : napari.viewer.ViewerModel
     history : Document
     """
 
-    def __init__(self, panel: QWidget, viewer: Any, history: Document) -> None:
-        self._panel, self._viewer = panel, viewer
+    def __init__(self, panel: QWidget, history: Document) -> None:
+        self._panel = panel
         self._numbers = _Numbers(panel)
-        self._acts = {"undo": history.undo, "redo": history.redo}
-        for name, (_, keys) in KEYS.items():
+        for keys, act in zip(KEYS, (history.undo, history.redo), strict=True):
             shortcut = QShortcut(QKeySequence(keys), panel)
             shortcut.setContext(Qt.ShortcutContext.WidgetWithChildrenShortcut)
-            shortcut.activated.connect(self._acts[name])
+            shortcut.activated.connect(act)
 
     def open(self) -> None:
-        """Take the keys in the viewer."""
-        for name, (keys, _) in KEYS.items():
-            act = self._acts[name]
-            self._viewer.bind_key(keys, lambda _viewer, a=act: a(), overwrite=True)
+        """Take the keys in boxes of numbers."""
         QApplication.instance().focusChanged.connect(self._on_focus)
 
     def close(self) -> None:
         """Give the keys back."""
-        for keys, _ in KEYS.values():
-            self._viewer.bind_key(keys, None)
         QApplication.instance().focusChanged.disconnect(self._on_focus)
 
     def _on_focus(self, _before: QWidget | None, now: QWidget | None) -> None:
@@ -115,7 +102,7 @@ class _Numbers(QObject):  # type: ignore[misc]
         """Refuse the keys when a box asks for them."""
         if event.type() == QEvent.Type.ShortcutOverride:
             typed = QKeySequence(event.keyCombination())
-            if any(QKeySequence(keys).matches(typed) for _, keys in KEYS.values()):
+            if any(QKeySequence(keys).matches(typed) for keys in KEYS):
                 event.ignore()
                 return True
         return False

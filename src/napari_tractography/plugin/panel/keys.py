@@ -1,0 +1,181 @@
+"""What the panel does at a key: listed in napari's Preferences, and in its command palette.
+
+One table: the keys, the manifest's commands and a page of the docs derive from it. The panel takes
+the keys when it opens, and gives them back when the last one closes.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from napari.components import ViewerModel
+from napari.settings import get_settings
+from napari.utils.action_manager import action_manager
+from napari.utils.key_bindings import coerce_keybinding
+from napari.viewer import Viewer
+
+from ..space.views import KEYS, VIEW_HELP, VIEWS, show_view
+from ..streamlines import commands
+from ..streamlines.layer import Streamlines
+
+PLUGIN = "napari-tractography"
+
+
+@dataclass(frozen=True, slots=True)
+class PanelCommand:
+    """Something that a panel does.
+
+    Attributes
+    ----------
+    title : str
+        In the command palette.
+    help : str
+        A sentence.
+    act : callable
+        Takes the panel.
+    key : str
+        As napari writes keys; "" for none, until a person chooses one in Preferences.
+    """
+
+    title: str
+    help: str
+    act: Callable[[Any], object]
+    key: str = ""
+
+
+def _view(name: str) -> PanelCommand:
+    title = f"View: {name}"
+    text = VIEW_HELP[name].rpartition(" ")[0]  # without the key
+    return PanelCommand(title, text, lambda panel: show_view(panel.viewer, name), KEYS[name])
+
+
+COMMANDS = {
+    "run": PanelCommand(
+        "Run", "Track from every seed, into the selected bundle.",
+        lambda panel: panel.run_button.click(), "Control-Enter",
+    ),
+    "live": PanelCommand(
+        "Live", "Track again whenever a seed or a parameter changes, or no more.",
+        lambda panel: panel.live.click(), "Control-Shift-L",
+    ),
+    "cancel": PanelCommand(
+        "Cancel", "Stop tracking and keep what has arrived.",
+        lambda panel: panel.cancel_button.click(),
+    ),
+    "undo": PanelCommand(
+        "Undo", "Undo what was done last.",
+        lambda panel: panel.session.document.undo(), "Control-Z",
+    ),
+    "redo": PanelCommand(
+        "Redo", "Do again what was undone.",
+        lambda panel: panel.session.document.redo(), "Control-Shift-Z",
+    ),
+    "new_bundle": PanelCommand(
+        "New bundle", "Make a bundle without seeds and regions.",
+        lambda panel: panel.bundle_list.new.click(), "Control-Shift-B",
+    ),
+    "duplicate_bundle": PanelCommand(
+        "Duplicate bundle", "Make a copy of the selected bundle.",
+        lambda panel: panel.bundle_list.copy.click(),
+    ),
+    "mirror_bundle": PanelCommand(
+        "Mirror bundle", "Make the bundle of the other side.",
+        lambda panel: panel.bundle_list.mirror.click(),
+    ),
+    "colour_bundles": PanelCommand(
+        "Colours of all bundles", "Give each bundle a colour of its own, or colour by direction.",
+        lambda panel: panel.bundle_list.colours.click(),
+    ),
+    "show_only": PanelCommand(
+        "Show only this bundle", "Hide the streamlines of all other bundles, or show all.",
+        lambda panel: panel.bundles.show_only(panel.bundles.active),
+    ),
+    "pick": PanelCommand(
+        "Pick streamlines", "Let clicks select streamlines, or no more.",
+        lambda panel: panel.selection.pick.click(),
+    ),
+    "save_project": PanelCommand(
+        "Save project", "Save all bundles as a project.", lambda panel: panel.project.ask_save(),
+    ),
+    "open_project": PanelCommand(
+        "Open project...", "Open a project in place of the bundles.",
+        lambda panel: panel.project.ask_open(),
+    ),
+    "screenshot": PanelCommand(
+        "Screenshot...", "Save a picture of the canvas.",
+        lambda panel: panel.screenshot_button.click(),
+    ),
+    "figure": PanelCommand(
+        "Figure...", "Make a figure of several views.", lambda panel: panel.pictures.ask_figure(),
+    ),
+    **{f"view_{name.replace('-', '').lower()}": _view(name) for name in VIEWS},
+}  # fmt: skip
+
+# By viewer the panel that is open in it: weak, as it goes with its window.
+_panels: weakref.WeakKeyDictionary[Any, weakref.ref[Any]] = weakref.WeakKeyDictionary()
+
+
+def __getattr__(name: str) -> Any:
+    """Return what the manifest names: the command of this name, as napari's palette calls it."""
+    if name not in COMMANDS:
+        raise AttributeError(name)
+    return _of_viewer(_in_panel, name, opens=True)
+
+
+def _of_viewer(act: Callable[..., None], name: str, **kwargs: Any) -> Callable[..., None]:
+    """Return a function of a viewer with a name and a type, for which napari asks."""
+
+    def do(viewer: Viewer) -> None:
+        act(viewer, name, **kwargs)
+
+    do.__name__ = do.__qualname__ = name
+    return do
+
+
+def _in_panel(viewer: Any, name: str, *, opens: bool = False) -> None:
+    """Do something in the panel of a viewer; from the palette one is opened for it."""
+    viewer = getattr(viewer, "__wrapped__", viewer)  # what napari gives plugins
+    known = _panels.get(viewer)
+    panel = None if known is None else known()
+    if panel is None and opens:
+        viewer.window.add_plugin_dock_widget(PLUGIN, "Tractography")
+        panel = _panels[viewer]()
+    if panel is not None:
+        COMMANDS[name].act(panel)
+
+
+def open_keys(panel: Any) -> None:
+    """Take the keys for a panel that opens, as they are in Preferences, or else by default."""
+    is_first = not len(_panels)
+    _panels[panel.viewer] = weakref.ref(panel)
+    if not is_first:
+        return
+    for name, command in COMMANDS.items():
+        keys = (command.key,) if command.key else ()
+        _take(
+            name, _of_viewer(_in_panel, name), f"Tractography: {command.title}", ViewerModel, keys
+        )
+    for each in commands.COMMANDS:
+        act = commands.press(each)
+        _take(act.__name__, act, f"Streamlines: {each.name}", Streamlines, each.keys)
+
+
+def _take(name: str, act: Any, text: str, provider: Any, keys: Any) -> None:
+    known = f"{PLUGIN}:{name}"
+    action_manager.register_action(known, act, text, provider)
+    bound = action_manager.unbind_shortcut(known)  # as kept by Preferences, when napari started
+    if bound is None:
+        bound = get_settings().shortcuts.shortcuts.get(known, map(coerce_keybinding, keys))
+    for key in bound:
+        action_manager.bind_shortcut(known, key)
+
+
+def close_keys(panel: Any) -> None:
+    """Give the keys back with the last panel; those of the layer of streamlines stay its own."""
+    _panels.pop(panel.viewer, None)
+    if not len(_panels):
+        for name in COMMANDS:
+            action_manager.unbind_shortcut(f"{PLUGIN}:{name}")
