@@ -66,6 +66,19 @@ def test_a_key_that_was_chosen_in_preferences_counts(open_model: Any, cross: Any
     assert len(panel.bundles.bundles) == 2
 
 
+def test_keys_as_by_default_are_not_kept_in_preferences(open_model: Any, cross: Any) -> None:
+    """napari warns of each of them when it starts, before the plugin is there."""
+    panel, shortcuts = open_model(cross), get_settings().shortcuts
+    ours = {"run": "Control-Enter", "live": "Control-Alt-L"}
+    kept = {f"napari-tractography:{n}": [coerce_keybinding(key)] for n, key in ours.items()}
+    n_before = len(shortcuts.shortcuts)
+    shortcuts.shortcuts = {**shortcuts.shortcuts, **kept}
+    panel.close_session()
+    assert "napari-tractography:run" not in shortcuts.shortcuts
+    assert "napari-tractography:live" in shortcuts.shortcuts
+    assert len(shortcuts.shortcuts) == n_before + 1
+
+
 def test_no_key_is_taken_from_napari_and_none_twice() -> None:
     ours = [coerce_keybinding(each.key) for each in keys.COMMANDS.values() if each.key]
     assert len(set(ours)) == len(ours)

@@ -113,7 +113,7 @@ def glyph_mesh(
     turned = (units @ space.world_to_display[:3, :3].T)[:, ::-1]
     centres = space.to_display(fod.grid.to_mm(voxels))
     shape = (len(voxels), len(units), 3)
-    offsets = (radius * amplitudes)[:, :, None] * turned
+    offsets: NDArray[Any] = (radius * amplitudes)[:, :, None] * turned
     colours = np.ones((len(voxels), len(units), 4), np.float32)
     colours[..., :3] = np.abs(units) / np.abs(units).max(axis=1, keepdims=True)
     faces = triangles

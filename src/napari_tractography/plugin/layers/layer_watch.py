@@ -31,11 +31,6 @@ class LayerWatch:
         """The layer that is watched."""
         return self._layer
 
-    @property
-    def n_inside(self) -> int:
-        """How many voxels of the layer are neither zero nor NaN."""
-        return 0 if self._inside is None else int(np.unpackbits(self._inside).sum())
-
     @layer.setter
     def layer(self, layer: Layer | None) -> None:
         self._check.stop()
@@ -46,6 +41,11 @@ class LayerWatch:
                     getattr(one.events[name], verb)(callback)
         self._layer = layer
         self._inside = None if layer is None else packed(layer)
+
+    @property
+    def n_inside(self) -> int:
+        """How many voxels of the layer are neither zero nor NaN."""
+        return 0 if self._inside is None else int(np.unpackbits(self._inside).sum())
 
     def _on_change(self, _event: Any) -> None:
         self._check.stop()

@@ -147,35 +147,58 @@ def _in_panel(viewer: Any, name: str, *, opens: bool = False) -> None:
         COMMANDS[name].act(panel)
 
 
+@dataclass(frozen=True, slots=True)
+class _Binding:
+    """What napari lists in Preferences, with the keys that it has by default."""
+
+    name: str
+    act: Callable[..., None]
+    text: str
+    provider: Any  # whose keys it has: the viewer's, or those of a layer
+    keys: list[Any]
+
+
+def _bindings() -> list[_Binding]:
+    found = []
+    for name, command in COMMANDS.items():
+        keys = [coerce_keybinding(command.key)] if command.key else []
+        act, text = _of_viewer(_in_panel, name), f"Tractography: {command.title}"
+        found.append(_Binding(f"{PLUGIN}:{name}", act, text, ViewerModel, keys))
+    for each in commands.COMMANDS:
+        press, text = commands.press(each), f"Streamlines: {each.name}"
+        keys = [coerce_keybinding(key) for key in each.keys]
+        found.append(_Binding(f"{PLUGIN}:{press.__name__}", press, text, Streamlines, keys))
+    return found
+
+
 def open_keys(panel: Any) -> None:
     """Take the keys for a panel that opens, as they are in Preferences, or else by default."""
     is_first = not len(_panels)
     _panels[panel.viewer] = weakref.ref(panel)
     if not is_first:
         return
-    for name, command in COMMANDS.items():
-        keys = (command.key,) if command.key else ()
-        _take(
-            name, _of_viewer(_in_panel, name), f"Tractography: {command.title}", ViewerModel, keys
-        )
-    for each in commands.COMMANDS:
-        act = commands.press(each)
-        _take(act.__name__, act, f"Streamlines: {each.name}", Streamlines, each.keys)
-
-
-def _take(name: str, act: Any, text: str, provider: Any, keys: Any) -> None:
-    known = f"{PLUGIN}:{name}"
-    action_manager.register_action(known, act, text, provider)
-    bound = action_manager.unbind_shortcut(known)  # as kept by Preferences, when napari started
-    if bound is None:
-        bound = get_settings().shortcuts.shortcuts.get(known, map(coerce_keybinding, keys))
-    for key in bound:
-        action_manager.bind_shortcut(known, key)
+    chosen = get_settings().shortcuts.shortcuts
+    for each in _bindings():
+        action_manager.register_action(each.name, each.act, each.text, each.provider)
+        bound = action_manager.unbind_shortcut(each.name)  # from Preferences, as napari started
+        for key in chosen.get(each.name, each.keys) if bound is None else bound:
+            action_manager.bind_shortcut(each.name, key)
 
 
 def close_keys(panel: Any) -> None:
-    """Give the keys back with the last panel; those of the layer of streamlines stay its own."""
+    """Give the keys back with the last panel; those of the layer of streamlines stay its own.
+
+    Preferences keep every key once one was changed, and napari warns when it starts of those whose
+    plugin is not there yet: keys that are as by default are kept no more.
+    """
     _panels.pop(panel.viewer, None)
-    if not len(_panels):
-        for name in COMMANDS:
-            action_manager.unbind_shortcut(f"{PLUGIN}:{name}")
+    if len(_panels):
+        return
+    chosen, shortcuts = dict(get_settings().shortcuts.shortcuts), get_settings().shortcuts
+    for each in _bindings():
+        if each.provider is ViewerModel:
+            action_manager.unbind_shortcut(each.name)
+        if chosen.get(each.name) == each.keys:
+            del chosen[each.name]
+    if len(chosen) < len(shortcuts.shortcuts):
+        shortcuts.shortcuts = chosen

@@ -220,8 +220,7 @@ class Results(QWidget):  # type: ignore[misc]
         if session.tractogram is None or request is None:
             return ""
         layer = session.streamlines_layer
-        is_hidden = layer is not None and not layer.visible and len(session.tractogram) > 0
-        if is_hidden and not is_shown_as_tubes(session.viewer.layers, layer):
+        if layer is not None and is_hidden(layer, session.viewer.layers):
             return HIDDEN.format(layer.name)
         changes = session.changes()
         is_current = changes == []
@@ -348,12 +347,12 @@ class Results(QWidget):  # type: ignore[misc]
         self.show_text_of(run.bundle, "<br>".join([*lines, *edits]))
 
 
-def is_shown_as_tubes(layers: Any, layer: Streamlines) -> bool:
-    """Return whether tubes of a layer of streamlines, which hid it, are seen."""
-    return any(
-        isinstance(each, Tubes) and each.visible and each.metadata.get(TUBES_OF) == layer.unique_id
-        for each in layers
-    )
+def is_hidden(layer: Streamlines, layers: Any) -> bool:
+    """Return whether streamlines are not seen, nor tubes of them, which hid them."""
+    if layer.visible or not layer.n_all:
+        return False
+    tubes = (each for each in layers if isinstance(each, Tubes) and each.visible)
+    return all(each.metadata.get(TUBES_OF) != layer.unique_id for each in tubes)
 
 
 def height_of(n_lines: int, label: QLabel) -> int:
