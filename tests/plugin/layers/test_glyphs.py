@@ -168,3 +168,26 @@ def test_the_first_glyphs_are_there_at_once_and_the_rest_comes(shown, monkeypatc
     glyphs.finish()  # for a picture
     assert not glyphs.work.is_busy
     assert len(glyphs.layer.data[0]) == n_vertices // 10 * glyphs.n_shown
+
+
+@pytest.mark.parametrize("order", [(0, 1, 2), (1, 0, 2), (2, 0, 1)])
+def test_surfaces_look_outwards_in_any_order_of_axes(shown, order):
+    """An odd order mirrors them: light would come from behind."""
+    viewer, _, glyphs = shown
+    viewer.dims.ndisplay = 3
+    viewer.dims.order = order
+    glyphs.finish()
+    layer = glyphs.layer
+    n = len(layer.data[0]) // glyphs.n_shown
+    units, triangles = glyph_sphere(n)
+    first = layer._view_vertices[: len(units)]
+    a, b, c = (first[layer._view_faces[: len(triangles)][:, i]] for i in range(3))
+    volume = (np.cross(b - a, c - a) * (a - first.mean(axis=0))).sum()
+    assert volume * expected_side(layer, len(units), len(triangles)) > 0
+
+
+def expected_side(layer, n_vertices, n_triangles):
+    """On which side triangles of the first glyph look with the axes as they are stored."""
+    vertices, triangles = layer.data[0][:n_vertices], layer.data[1][:n_triangles]
+    a, b, c = (vertices[triangles[:, i]] for i in range(3))
+    return (np.cross(b - a, c - a) * (a - vertices.mean(axis=0))).sum()
