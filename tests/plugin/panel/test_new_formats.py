@@ -50,7 +50,8 @@ def test_dialogs_offer_it(
     assert asked == [
         "Tractogram (*.tck *.trk *.trx *.vtk *.toy)",
         "FOD, peaks, tensors (*.nii *.nii.gz *.mif *.mif.gz *.mih *.pam5 *.toyvol)",
-        "Mask (*.nii *.nii.gz *.mif *.mif.gz *.mih *.mgz *.mgh *.toyvol)",
+        "Mask (*.nii *.nii.gz *.mif *.mif.gz *.mih *.mgz *.mgh *.toyvol *.tif *.tiff *.npy "
+        "*zarr.json *.zgroup *.zarray)",
         "Tissue image (*.nii *.nii.gz *.mif *.mif.gz *.mih *.mgz *.mgh *.toyvol)",
         "Weights (*.txt *.csv *.trx *.toy);;All files (*)",
     ]
