@@ -8,9 +8,11 @@ import nibabel as nib
 import numpy as np
 import pytest
 
-from napari_tractography.errors import FileError
+import napari_tractography as nt
+from napari_tractography.errors import FileError, InvalidMaskError, InvalidRegionError
 from napari_tractography.files.volume_files import check_volume_target, load_volume, save_volume
 from napari_tractography.geometry.grid import Grid
+from napari_tractography.recipes.volume_sources import VolumeSource
 
 AFFINE = np.array([[0, -2.0, 0, 5], [1.5, 0, 0, -7], [0, 0.0, 3, 1], [0, 0, 0, 1]])
 GRID = Grid((2, 3, 4), AFFINE)
@@ -84,6 +86,68 @@ def test_large_labels_are_kept_as_far_as_32_bits_go(
     labels = np.full(GRID.shape, 2**32 - 1, dtype)
     save_volume(labels, GRID, tmp_path / "map.nii")
     assert np.array_equal(load_volume(tmp_path / "map.nii")[0], labels)
+
+
+LARGE = 576_073_732  # of the Allen atlas; its neighbour is another label
+
+
+def save_labels(path: Path, dtype: type[np.generic], slope: float = 1.0) -> Path:
+    """Write half a volume of one label and half of the next."""
+    header = nib.Nifti1Header()
+    header.set_data_shape(GRID.shape)
+    header.set_data_dtype(dtype)
+    header.set_sform(AFFINE, 1)
+    header["vox_offset"], header["magic"] = 352, b"n+1"
+    header["scl_slope"], header["scl_inter"] = slope, 0 if slope == 1 else 1
+    values = np.full(GRID.shape, LARGE / slope)
+    values[..., 2:] += 1
+    path.write_bytes(header.binaryblock + bytes(4) + values.astype(dtype).tobytes(order="F"))
+    return path
+
+
+@pytest.mark.parametrize(
+    ("dtype", "slope", "labels"),
+    [
+        (np.float64, 1.0, [LARGE, LARGE + 1]),
+        (np.int32, 1.0, [LARGE, LARGE + 1]),
+        (np.int32, 2.0, [LARGE + 1, LARGE + 3]),
+    ],
+)
+def test_labels_that_float32_cannot_hold_stay_apart(
+    tmp_path: Path, dtype: type[np.generic], slope: float, labels: list[int]
+) -> None:
+    path = save_labels(tmp_path / "atlas.nii", dtype, slope)
+    values, grid = load_volume(path)
+    assert np.unique(values).tolist() == labels
+    region = nt.Region.mask(values, grid, "include", label=labels[0])
+    assert region.voxels.sum() == 12
+    assert VolumeSource.file(path, label=labels[1]).load()[0].sum() == 12
+    lines = nt.Tractogram.from_streamlines([grid.to_mm([[0, 0, 0], [0, 0, 3]])])
+    assert nt.connectome(lines, values, grid).labels.tolist() == labels
+
+
+def test_large_labels_with_nan_around_them_stay_apart(tmp_path: Path) -> None:
+    path = save_labels(tmp_path / "atlas.nii", np.float64)
+    values = nib.load(path).get_fdata()
+    values[0] = np.nan
+    nib.save(nib.Nifti1Image(values, AFFINE), tmp_path / "nan.nii")
+    assert np.unique(load_volume(tmp_path / "nan.nii")[0]).tolist()[:2] == [LARGE, LARGE + 1]
+
+
+def test_labels_that_a_file_itself_has_let_fall_together_are_refused(tmp_path: Path) -> None:
+    path = save_labels(tmp_path / "atlas.nii", np.float32)
+    values, grid = load_volume(path)
+    with pytest.raises(InvalidMaskError, match="float32, which cannot tell label 576073733"):
+        VolumeSource.file(path, label=LARGE + 1).load()
+    with pytest.raises(InvalidRegionError, match="cannot tell label"):
+        nt.Region.mask(values, grid, "include", label=LARGE)
+    with pytest.raises(InvalidMaskError, match="up to 576073728 as float32"):
+        nt.connectome(nt.Tractogram.empty(), values, grid)
+
+
+def test_scalars_in_64_bits_are_read_as_32(tmp_path: Path) -> None:
+    nib.save(nib.Nifti1Image(np.full(GRID.shape, 1e9 + 0.5), AFFINE), tmp_path / "map.nii")
+    assert load_volume(tmp_path / "map.nii")[0].dtype == np.float32
 
 
 @pytest.mark.parametrize(

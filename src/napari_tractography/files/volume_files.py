@@ -11,9 +11,11 @@ from numpy.typing import ArrayLike, NDArray
 
 from ..errors import FileError, InvalidMaskError
 from ..geometry.grid import Grid
+from ..runtime.arrays import tells_apart
 from .formats import whole_reading, written_volume_format
 from .headers import check_numeric, grid_of, read_header, without_trailing_ones
 from .paths import check_writable, existing_file
+from .stored_images import StoredImage
 
 FEW_VALUES = 16  # other than zero, of a mask or of a few labels
 SAMPLED = 100_000  # voxels by which maps are told from masks
@@ -33,7 +35,8 @@ def load_volume(path: str | PathLike[str]) -> tuple[NDArray[Any], Grid]:
     Returns
     -------
     values : (x, y, z) array
-        Unscaled integers keep their type, so that labels stay exact; all else is float32.
+        Unscaled integers keep their type; other whole numbers that float32 cannot hold are int64,
+        or float64 where some are NaN, so that labels stay exact. All else is float32.
     grid : Grid
     """
     return read_volume(path, hashed=False)[:2]
@@ -56,7 +59,26 @@ def read_volume(path: str | PathLike[str], *, hashed: bool) -> tuple[NDArray[Any
     whole = stored.dtype.kind in "iub" and not stored.scaled
     dtype = stored.dtype.newbyteorder("=") if whole else np.dtype(np.float32)
     values, sha256 = stored.read_hashed(dtype, hashed=hashed)
+    if not whole and (stored.scaled or stored.dtype.itemsize > dtype.itemsize):
+        values = _exact_labels(values, stored)
     return values.reshape(shape), grid, sha256
+
+
+def _exact_labels(values: NDArray[Any], stored: StoredImage) -> NDArray[Any]:
+    """Return values as float32, or whole ones that it cannot hold as they are in the file."""
+    if tells_apart(values.dtype, _largest(values)):
+        return values
+    exact = stored.read(np.float64)
+    known = ~np.isnan(exact)
+    is_whole = (exact[known] == np.rint(exact[known])).all()
+    if not (is_whole and tells_apart(exact.dtype, _largest(exact))):
+        return values  # a scalar map
+    return exact.astype(np.int64) if known.all() else exact
+
+
+def _largest(values: NDArray[Any]) -> float:
+    """Return the largest magnitude of values, NaN aside."""
+    return float(max(np.fmax.reduce(values, axis=None), -np.fmin.reduce(values, axis=None)))
 
 
 def load_mask(path: str | PathLike[str]) -> tuple[NDArray[np.bool_], Grid]:

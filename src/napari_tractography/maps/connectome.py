@@ -17,7 +17,7 @@ from scipy.spatial import cKDTree
 
 from ..errors import InvalidMaskError, InvalidParameterError
 from ..geometry.grid import Grid
-from ..runtime.arrays import may_be_real
+from ..runtime.arrays import may_be_real, tells_apart
 from ..runtime.scalars import as_float, is_number
 from ..streamlines.tractogram import Tractogram
 from .chunks import weighted_chunks
@@ -191,6 +191,11 @@ def _checked_labels(labels: ArrayLike) -> tuple[NDArray[np.int64], NDArray[np.in
         raise InvalidMaskError(
             f"The labels range from {image.min():g} to {image.max():g} and are not all whole "
             "numbers from 0; give a label image such as a parcellation."
+        )
+    if whole.size and not tells_apart(image.dtype, float(image.max())):
+        raise InvalidMaskError(
+            f"The labels go up to {image.max():.0f} as {image.dtype}, which cannot tell that from "
+            "the next; export them as integers."
         )
     names = np.unique(whole[whole > 0])
     if not len(names):

@@ -15,7 +15,15 @@ from numpy.typing import ArrayLike, NDArray
 
 from ..errors import InvalidParameterError, InvalidRegionError
 from ..geometry.grid import Grid
-from ..runtime.arrays import DeviceArray, as_native, library_of, mapped, may_be_real, on_its_device
+from ..runtime.arrays import (
+    DeviceArray,
+    as_native,
+    library_of,
+    mapped,
+    may_be_real,
+    on_its_device,
+    tells_apart,
+)
 from ..runtime.scalars import as_float, as_point
 from .roles import ROLES
 from .seeds import Seeds
@@ -117,7 +125,8 @@ class Region:
         Raises
         ------
         InvalidRegionError
-            When it is not 3-D, has no voxel or is not of the grid's shape.
+            When it is not 3-D, has no voxel, is not of the grid's shape, or its type cannot tell
+            the label from the next.
         """
         array = as_native(labels)
         if array.ndim != 3:
@@ -125,6 +134,11 @@ class Region:
         if not may_be_real(array):
             raise InvalidRegionError(
                 f"Region {name} holds {array.dtype} values; give real numbers."
+            )
+        if label is not None and not tells_apart(array.dtype, label):
+            raise InvalidRegionError(
+                f"Region {name} holds {array.dtype}, which cannot tell label {label} from the "
+                "next; give integers."
             )
         with on_its_device(array):
             # NaN counts as outside.

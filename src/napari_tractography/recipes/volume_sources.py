@@ -23,6 +23,7 @@ from ..files.image_files import existing_image
 from ..files.paths import existing_file
 from ..files.volume_files import read_volume, voxels_inside
 from ..geometry.grid import Grid
+from ..runtime.arrays import tells_apart
 from .numbers import MOST_NUMBERS, inflated
 
 logger = logging.getLogger(__name__)
@@ -132,6 +133,11 @@ class VolumeSource:
         source = dataclasses.replace(self, sha256=sha256)
         if self.label is None:
             return voxels_inside(values, file.name), grid, source
+        if not tells_apart(values.dtype, self.label):
+            raise InvalidMaskError(
+                f"{file.name} holds {values.dtype}, which cannot tell label {self.label} from the "
+                "next; export it as integers."
+            )
         inside = values == self.label
         if not inside.any():
             raise InvalidMaskError(

@@ -138,6 +138,11 @@ def may_be_real(array: Any) -> bool:
     return array.dtype.kind not in "cSUMm"
 
 
+def tells_apart(dtype: Any, whole: float) -> bool:
+    """Tell whether numbers of a type tell a whole number from the next ones: 2^24 of float32."""
+    return dtype.kind != "f" or not abs(whole) > 2.0 ** (np.finfo(dtype).nmant + 1)
+
+
 def real_numbers(
     array: ArrayLike, dtype: DTypeLike, name: str, error: type[TractographyError]
 ) -> NDArray[Any]:
