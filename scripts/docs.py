@@ -17,7 +17,11 @@ from pathlib import Path
 
 from napari_tractography.cli.command import make_parser
 from napari_tractography.fields.kinds import IMAGE
-from napari_tractography.files.formats import fod_endings, tractogram_endings
+from napari_tractography.files.formats import (
+    fod_endings,
+    read_tractogram_endings,
+    tractogram_endings,
+)
 from napari_tractography.model.algorithms import ALGORITHMS
 from napari_tractography.model.parameters import ParameterSpec, parameter_specs
 from napari_tractography.model.stop import StopReason
@@ -193,7 +197,7 @@ def _with_endings(manifest: str) -> str:
     """Return the manifest with the endings that napari asks us for, as the formats have them."""
     rows = (
         ("read_fod", "filename_patterns", [f"*{ending}" for ending in fod_endings()]),
-        ("read_tractogram", "filename_patterns", [f"*{ending}" for ending in tractogram_endings()]),
+        ("read_tractogram", "filename_patterns", [f"*{end}" for end in read_tractogram_endings()]),
         ("write_streamlines", "filename_extensions", list(tractogram_endings())),
     )
     for command, key, endings in rows:

@@ -1,7 +1,8 @@
-"""TrackVis' .trk files, where a disk is full while streamlines come."""
+"""TrackVis' .trk files: headers that say little, and a disk that is full."""
 
 from __future__ import annotations
 
+import gzip
 import io
 import sys
 from pathlib import Path
@@ -9,10 +10,12 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from nibabel.streamlines import TrkFile
 
 from napari_tractography.files import trk
 from napari_tractography.files.streamline_arrays import StreamlineArrays
 from napari_tractography.geometry.grid import Grid
+from napari_tractography.streamlines.tractogram import load_tractogram
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="no file there that is always full")
@@ -36,3 +39,49 @@ def test_what_a_full_disk_did_not_take_can_be_let_go_of(monkeypatch: pytest.Monk
     (buffer,) = buffers
     assert caught.tb is not None  # which keeps what the writer had at hand
     buffer.close()  # a BufferError where that is a view of it
+
+
+def write_without_affine(path: Path, version: int, voxel_mm: tuple[float, ...]) -> None:
+    """Two points, one voxel along x apart, in the corner-based mm of TrackVis."""
+    header = TrkFile._default_structarr("little")
+    header["voxel_to_rasmm"] = 0
+    header["version"], header["voxel_sizes"], header["dimensions"] = version, voxel_mm, (9, 8, 7)
+    header["nb_streamlines"] = 1
+    size = voxel_mm[0] or 1
+    points = np.array([[size / 2, 1, 1], [size * 1.5, 1, 1]], "<f4")
+    raw = header.tobytes() + np.int32(2).tobytes() + points.tobytes()
+    path.write_bytes(gzip.compress(raw) if path.suffix == ".gz" else raw)
+
+
+@pytest.mark.parametrize("name", ["t.trk", "t.trk.gz"])
+@pytest.mark.parametrize(("version", "size"), [(1, 2.0), (2, 2.0), (2, 0.0)])
+def test_voxels_are_as_large_as_the_header_says_where_it_has_no_affine(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, name: str, version: int, size: float
+) -> None:
+    write_without_affine(tmp_path / name, version, (size, 3.0, 4.0))
+    back = load_tractogram(tmp_path / name)
+    size = size or 1.0
+    assert back.lengths_mm.tolist() == [size]
+    assert back.grid == Grid((9, 8, 7), np.diag([size, 3, 4, 1]))
+    (told,) = caplog.messages
+    assert told.startswith(f"{name} does not say where its image lies")
+    assert f"voxels of {size:g} x 3 x 4 mm" in told
+
+
+def test_what_nibabel_guesses_is_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    header = TrkFile._default_structarr("little")
+    header["voxel_order"] = b""
+    (tmp_path / "t.trk").write_bytes(header.tobytes())
+    load_tractogram(tmp_path / "t.trk")
+    assert "t.trk: Voxel order is not specified, will assume 'LPS'" in caplog.messages[0]
+
+
+def test_either_order_of_bytes_is_read(tmp_path: Path) -> None:
+    header = TrkFile._default_structarr("big")
+    header["nb_streamlines"] = 3
+    lines = [np.ones((1, 3)), np.empty((0, 3)), np.full((2, 3), 2.0)]
+    parts = [np.array(len(line), ">i4").tobytes() + line.astype(">f4").tobytes() for line in lines]
+    (tmp_path / "t.trk").write_bytes(header.tobytes() + b"".join(parts))
+    back = list(load_tractogram(tmp_path / "t.trk"))
+    assert [len(line) for line in back] == [1, 0, 2]
+    np.testing.assert_array_equal(back[2], lines[2] - 0.5)

@@ -14,7 +14,7 @@ from dipy.tracking.streamline import orient_by_streamline
 from napari_tractography.errors import InvalidParameterError, InvalidTractogramError
 from napari_tractography.geometry.grid import Grid
 from napari_tractography.maps import chunks
-from napari_tractography.maps.profiles import profile, resampled, standard_of
+from napari_tractography.maps.profiles import profile, standard_of
 from napari_tractography.maps.scalar_maps import ScalarMap
 from napari_tractography.streamlines.tractogram import Tractogram
 
@@ -134,24 +134,17 @@ def test_places_outside_the_map_have_fewer_streamlines_or_none() -> None:
     assert found.sd[-1] == 0
 
 
-def test_a_streamline_without_length_counts_where_it_lies() -> None:
-    values = np.full((10, 10, 10), 0.5, np.float32)
-    values[0, 0, 0] = 9  # DIPY resamples to zeros
-    place = [[5.0, 6.0, 7.0]] * 3
-    lines = Tractogram.from_streamlines([place, [[5, 6, 7], [6, 7, 8]]])
-    for some, n_lines in ((lines[:1], 1), (lines, 2)):
-        found = profile(some, (values, np.eye(4)), 4)
-        assert found.mean.tolist() == [0.5] * 4
-        assert found.counts.tolist() == [n_lines] * 4
-    np.testing.assert_array_equal(resampled(lines, 4)[0], place + place[:1])
-
-
-def test_single_points_are_left_out_and_none_are_told(fa: ScalarMap) -> None:
-    points = Tractogram.from_streamlines([[[0, 0, 20]]])
+@pytest.mark.parametrize("weights", ["equal", "gaussian"])
+@pytest.mark.parametrize("orient_by", [None, [[0, 0, 0], [1, 0, 0]]])
+def test_streamlines_without_length_are_left_out_and_none_are_told(
+    fa: ScalarMap, weights: str, orient_by: Any
+) -> None:
+    points = Tractogram.from_streamlines([np.empty((0, 3)), [[0, 0, 20]], [[0, 0, 20]] * 3])
     mixed = Tractogram.concatenate([points, arcs(5)])
-    assert profile(mixed, fa, N).counts.max() == 5
-    with pytest.raises(InvalidTractogramError, match="no streamline of two points"):
-        profile(points, fa, N)
+    assert profile(mixed, fa, N, weights=weights, orient_by=orient_by).counts.max() == 5
+    for none in (points, Tractogram.empty()):
+        with pytest.raises(InvalidTractogramError, match="CST has no streamline with a length"):
+            profile(none, fa, N, weights=weights, orient_by=orient_by, name="CST")
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,7 @@ from ..files.formats import (
     fod_endings,
     has_ending,
     listed,
-    tractogram_endings,
+    read_tractogram_endings,
     written_volume_endings,
 )
 from ..files.paths import with_home
@@ -71,7 +71,7 @@ ARGUMENT = r"(?<![\w./\\'\"-])[a-z]+(?:_[a-z]+)*(?= ?= ?\S| must be of type )"
 
 def tractogram_help(what: str = "tractogram") -> str:
     """Return the help of a tractogram: which endings it may have."""
-    return f"{what}: {listed(tractogram_endings())}"
+    return f"{what}: {listed(read_tractogram_endings())}"
 
 
 def weights_help() -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from ..files.formats import has_ending, tractogram_endings
+from ..files.formats import has_ending, read_tractogram_endings
 from .flags import add_fod, load
 
 
@@ -27,7 +27,7 @@ def run(options: argparse.Namespace) -> int:
     from ..model.parameters import TrackingParameters
     from ..streamlines.tractogram import load_tractogram
 
-    if has_ending(options.fod, tractogram_endings()):
+    if has_ending(options.fod, read_tractogram_endings()):
         tractogram = load_tractogram(options.fod)
         print(tractogram.summary())
         print(f"digest {tractogram.digest()}")

@@ -16,7 +16,7 @@ from ..files.formats import (
     grid_endings,
     listed,
     tractogram_endings,
-    tractogram_format,
+    written_tractogram_format,
 )
 from .flags import add_execution, add_path, execution_of, tractogram_help
 from .progress import print_result, track_with_progress
@@ -58,7 +58,7 @@ def add_replay(commands: Any) -> None:
         "--format",
         metavar="|".join(ending[1:] for ending in tractogram_endings()),
         help=f"of the tractograms of a project; {listed(grid_endings())} holds no streamlines of "
-        f"bundles that come from a file, which become {default_ending()} (default {FORMAT})",
+        f"bundles from a file without a grid, which become {default_ending()} (default {FORMAT})",
     )
     add_path(
         parser,
@@ -199,8 +199,8 @@ def _replay_project(options: argparse.Namespace, execution: Execution) -> int:
         if options.fod and not bundle.is_tracked:
             print(f"{name}: from a file of streamlines, not tracked; left out")
             continue
-        out = None if folder is None else folder / (file_name + _ending_for(bundle, ending))
         try:
+            out = None if folder is None else folder / (file_name + _ending_for(bundle, ending))
             n_others += not _replay_bundle(options, execution, bundle, out)
         except TractographyError as error:
             n_failed += 1
@@ -270,9 +270,10 @@ def file_names(names: Iterable[str]) -> list[str]:
 
 
 def _ending_for(bundle: Bundle, ending: str) -> str:
-    """Return the ending for a bundle: without an FOD there is no grid, which some need."""
-    needs_grid = tractogram_format(ending).needs_grid
-    return default_ending() if needs_grid and not bundle.is_tracked else ending
+    """Return the ending for a bundle: of some files there is no grid, which some formats need."""
+    if bundle.is_tracked or not written_tractogram_format(ending).needs_grid:
+        return ending
+    return default_ending() if bundle.tractogram().grid is None else ending
 
 
 def _made_folder(path: str) -> Path:

@@ -38,7 +38,8 @@ def add_select(commands: Any) -> None:
         parser,
         "--reference",
         "IMAGE",
-        f"image that they belong to; a {listed(grid_endings())} OUT needs it",
+        f"image that they belong to, by default that in the header of TCK; a "
+        f"{listed(grid_endings())} OUT needs one",
     )
     add_regions(parser, ROLES)
     limits = parser.add_argument_group("limits", "which count themselves")

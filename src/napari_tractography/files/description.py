@@ -70,6 +70,12 @@ class VolumeFormat:
     is_ours: bool = False
 
 
+def all_values(streamlines: StreamlineArrays) -> list[str]:
+    """Return what a format that holds points alone cannot hold, by name; seeds and ends aside."""
+    weights = [] if streamlines.weights is None else ["weights"]
+    return [*weights, *streamlines.data.names()]
+
+
 @dataclass(frozen=True, slots=True)
 class TractogramFormat:
     """How one kind of file with streamlines is written and read.
@@ -77,7 +83,7 @@ class TractogramFormat:
     Attributes
     ----------
     endings : tuple of str
-        In lower case.
+        In lower case, of files that are written and read.
     read : callable
         Takes the path; may raise whatever
         :func:`~napari_tractography.files.damage.telling` turns into one sentence.
@@ -94,12 +100,16 @@ class TractogramFormat:
     column : callable, optional
         Takes the path and one of these names, or "" for the weights or the only one; returns its
         values.
+    lost : callable
+        Takes the streamlines; returns the names of what such a file cannot hold of them.
     names_image : bool
         Whether it holds the grid.
     needs_grid : bool
         Whether it cannot be written without one.
     dtypes : tuple of str
         Types of points that it holds, the usual one first.
+    read_only : tuple of str
+        Endings of files that are read and not written.
     """
 
     endings: tuple[str, ...]
@@ -111,6 +121,8 @@ class TractogramFormat:
     write: Callable[[StreamlineArrays, Path, Grid | None], None] | None = None
     columns: Callable[[Path], list[str]] | None = None
     column: Callable[[Path, str], NDArray[np.generic]] | None = None
+    lost: Callable[[StreamlineArrays], list[str]] = all_values
     names_image: bool = False
     needs_grid: bool = False
     dtypes: tuple[str, ...] = (FLOAT32,)
+    read_only: tuple[str, ...] = ()

@@ -63,13 +63,20 @@ def written_volume_endings() -> tuple[str, ...]:
 
 
 def tractogram_endings() -> tuple[str, ...]:
-    """Return the endings of streamlines."""
+    """Return the endings of streamlines that can be written."""
     return _endings(tractogram_formats())
+
+
+def read_tractogram_endings() -> tuple[str, ...]:
+    """Return the endings of streamlines that can be read."""
+    return tuple(end for form in tractogram_formats() for end in (*form.endings, *form.read_only))
 
 
 def default_ending() -> str:
     """Return the ending of streamlines for a name that has none: it takes no image."""
-    return next(form.endings[0] for form in tractogram_formats() if not form.needs_grid)
+    return next(
+        form.endings[0] for form in tractogram_formats() if form.endings and not form.needs_grid
+    )
 
 
 def grid_endings() -> tuple[str, ...]:
@@ -122,11 +129,19 @@ def written_volume_format(path: str | PathLike[str]) -> VolumeFormat:
 
 
 def tractogram_format(path: str | PathLike[str]) -> TractogramFormat:
-    """Return the format of streamlines by the ending of their file's name.
+    """Return the format of streamlines to read by the ending of their file's name.
 
     Raises FileError when it has none of the endings.
     """
-    return _format_of(path, tractogram_formats(), "a tractogram")
+    by_ending = {
+        end: form for form in tractogram_formats() for end in (*form.endings, *form.read_only)
+    }
+    return by_ending[ending_of(Path(path), by_ending, "a tractogram")]
+
+
+def written_tractogram_format(path: str | PathLike[str]) -> TractogramFormat:
+    """Return the format of streamlines to write, as :func:`tractogram_format`."""
+    return _format_of(path, tractogram_formats(), "a tractogram to write")
 
 
 def has_ending(path: str | PathLike[str], endings: Iterable[str]) -> bool:

@@ -20,7 +20,7 @@ from ..errors import FileError
 from ..runtime.buffers import memory_bytes
 from .damage import readable
 from .hashing import BLOCK_BYTES, HashedStream, sha256_of
-from .inflating import GzipStream
+from .inflating import PACKED, GzipStream
 from .paths import GivenUpError
 
 # Numbers are converted in pieces of this many, so that reading needs no second copy of the image.
@@ -78,7 +78,7 @@ class StoredImage:
     @property
     def is_compressed(self) -> bool:
         """Whether the numbers lie in a gzip stream."""
-        return self.data_path.name.lower().endswith((".gz", ".mgz"))
+        return self.data_path.name.lower().endswith(PACKED)
 
     @property
     def n_bytes(self) -> int:
@@ -151,8 +151,8 @@ class StoredImage:
             _skip(stream, self.offset)
             numbers = NumberStream(self, stream, cancelled)
             yield numbers
-            if self.is_compressed:
-                stream.read(1)  # at the end of the file the checksum is verified
+            if self.is_compressed and numbers.n_read == math.prod(self.shape):
+                stream.verify()
             if hashed:
                 numbers.sha256 = source.sha256() if source is not file else sha256_of(self.path)
 
@@ -168,7 +168,12 @@ class StoredImage:
             ) from None
 
 
-def check_memory(path: Path, shape: tuple[int, ...], n_bytes: int) -> None:
+def check_memory(
+    path: Path,
+    shape: tuple[int, ...],
+    n_bytes: int,
+    remedy: str = "crop it first (mrgrid FILE crop)",
+) -> None:
     """Check that what is to be kept of a file fits into the memory of this machine.
 
     A few megabytes of a compressed file may hold gigabytes, and a system out of memory ends
@@ -179,7 +184,7 @@ def check_memory(path: Path, shape: tuple[int, ...], n_bytes: int) -> None:
         raise FileError(
             f"{path} of shape {' x '.join(map(str, shape))} takes "
             f"{n_bytes / 1e9:.1f} GB of memory and this machine has {whole / 1e9:.1f} GB; "
-            "crop it first (mrgrid FILE crop), or use a larger machine."
+            f"{remedy}, or use a larger machine."
         )
 
 

@@ -13,6 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import InvalidTractogramError
+from ..geometry.grid import Grid
+from .streamline_data import NO_DATA, StreamlineData, joined_data
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -35,6 +37,12 @@ class StreamlineArrays:
         Lengths of the paths that were tracked.
     weights : (n_streamlines,) float32, optional
         What each streamline stands for.
+    data : StreamlineData
+        Values and groups of other programs.
+    grid : Grid, optional
+        Of the image that they belong to, by the file's header.
+    remarks : tuple of str
+        What was guessed, or could not be read, in a sentence each.
     """
 
     points: NDArray[np.float32]
@@ -43,6 +51,9 @@ class StreamlineArrays:
     stop_reasons: NDArray[np.uint8] | None = None
     lengths_mm: NDArray[np.float32] | None = None
     weights: NDArray[np.float32] | None = None
+    data: StreamlineData = NO_DATA
+    grid: Grid | None = None
+    remarks: tuple[str, ...] = ()
 
     @property
     def n_streamlines(self) -> int:
@@ -92,7 +103,8 @@ class SameColumns:
         """Hold further streamlines to them. Raises InvalidTractogramError when there are others."""
         if not streamlines.n_streamlines:  # which has no columns, and adds none
             return
-        names = sorted(streamlines.columns())
+        data = streamlines.data
+        names = sorted([*streamlines.columns(), *data.per_streamline, *data.per_point])
         if self._names is None:
             self._names = names
         if names != self._names:
@@ -111,8 +123,14 @@ def joined(parts: Sequence[StreamlineArrays]) -> StreamlineArrays:
     counts = [np.diff(part.offsets) for part in parts]
     columns = [part.columns() for part in parts if part.n_streamlines]
     shared = set.intersection(*map(set, columns)) if columns else set()
+    whole = {name: np.concatenate([column[name] for column in columns]) for name in shared}
     return StreamlineArrays(
         np.concatenate([np.empty((0, 3), np.float32), *(part.points for part in parts)]),
         np.cumsum(np.concatenate([np.zeros(1, np.int64), *counts])),
-        **{name: np.concatenate([column[name] for column in columns]) for name in shared},
+        data=joined_data([part.data for part in parts], [part.n_streamlines for part in parts]),
+        grid=next((part.grid for part in parts if part.grid is not None), None),
+        seed_index=whole.get("seed_index"),
+        stop_reasons=whole.get("stop_reasons"),
+        lengths_mm=whole.get("lengths_mm"),
+        weights=whole.get("weights"),
     )

@@ -1,67 +1,141 @@
-"""MRtrix3's .tck files, by nibabel: points, RAS+ mm, nothing per streamline, and no image.
+"""MRtrix3's .tck files: points, RAS+ mm, nothing per streamline, and no image.
 
-Nibabel is imported on use: it takes a while to load.
+A streamline without points is a row of NaN on its own, which nibabel leaves out; so its reader is
+not used. The format is described in MRtrix3's manual under "Tracks file format".
 """
 
 from __future__ import annotations
 
 import contextlib
 import io
+import re
+import sys
 from collections.abc import Iterator
-from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from ..errors import FileError
 from .description import TractogramFormat
+from .inflating import opened
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
     from ..geometry.grid import Grid
     from .streamline_arrays import StreamlineArrays
 
+MAGIC = b"mrtrix tracks"
 COUNT = b"count: "  # in the header, before ten digits
 MAX_HEADER_BYTES = 1 << 20
+BLOCK_ROWS = 1 << 18  # that are read at once
+AT_ONCE = 1 << 16  # streamlines, of a file that is read whole
 
 
 def read_tck(path: Path) -> StreamlineArrays:
-    """Read points; nibabel notices a truncated file by the missing end marker.
+    """Read points.
 
-    Raises FileError when its numbers have 64 bits.
+    Raises FileError when the header makes no sense, or the end marker is missing.
     """
-    from nibabel.streamlines import TckFile
+    from .streamline_arrays import joined
 
-    from .sequences import arrays_of
-
-    _check_numbers(path)
-    return arrays_of(TckFile.load(path).tractogram.streamlines, {})
+    return joined(list(iter_tck(path, AT_ONCE)))
 
 
 def iter_tck(path: Path, n_streamlines: int) -> Iterator[StreamlineArrays]:
     """Yield the same as :func:`read_tck`, so many streamlines at a time."""
     import numpy as np
-    from nibabel.streamlines import TckFile
+
+    with opened(path) as stream:
+        dtype = _seek_numbers(path, stream)
+        held, n_held, is_end = np.empty((0, 3), np.float32), 0, False
+        parts = [held]
+        while not is_end:
+            rows, is_end = _next_rows(path, stream, dtype)
+            parts.append(rows)
+            n_held += int(np.isnan(rows).all(axis=1).sum())
+            if n_held < n_streamlines and not is_end:
+                continue
+            held = np.concatenate(parts)
+            ends = np.flatnonzero(np.isnan(held).all(axis=1))
+            first = 0
+            for number in range(0, n_held, n_streamlines):
+                some = ends[number : number + n_streamlines]
+                if len(some) < n_streamlines and not is_end:
+                    break
+                yield _between(held[first : some[-1] + 1], some - first)
+                first = int(some[-1]) + 1
+            parts, n_held = [held[first:]], n_held % n_streamlines
+        if first < len(held):
+            raise _truncated(path, "its last streamline has no end")
+
+
+def _between(rows: NDArray[np.float32], ends: NDArray[np.int64]) -> StreamlineArrays:
+    """Return the streamlines that end before rows of NaN."""
+    import numpy as np
 
     from .streamline_arrays import StreamlineArrays
 
-    _check_numbers(path)
-    lines = iter(TckFile.load(path, lazy_load=True).tractogram.streamlines)
-    while block := list(islice(lines, n_streamlines)):
-        counts = [len(line) for line in block]
-        points = np.concatenate(block).astype(np.float32, copy=False)
-        yield StreamlineArrays(points, np.concatenate([[0], np.cumsum(counts)]))
+    offsets = np.concatenate([[0], ends - np.arange(len(ends))])
+    return StreamlineArrays(np.delete(rows, ends, axis=0), offsets)
 
 
-def _check_numbers(path: Path) -> None:
-    """Raise when the numbers are of 64 bits, which MRtrix3 reads and nibabel does not."""
-    with path.open("rb") as file:
-        header = file.read(MAX_HEADER_BYTES).partition(b"\nEND\n")[0]
-    for line in header.split(b"\n"):
+def _seek_numbers(path: Path, stream: Any) -> np.dtype[np.floating]:
+    """Read the header, skip to the numbers, and return their type."""
+    import numpy as np
+
+    head = stream.readline(MAX_HEADER_BYTES)
+    if head.strip() != MAGIC:
+        raise FileError(
+            f"{path} is no .tck file: it does not begin with '{MAGIC.decode()}'; "
+            "rename it to its true format."
+        )
+    n_read, entries = len(head), {b"datatype": b"float32le"}
+    while (line := stream.readline(MAX_HEADER_BYTES)).strip() != b"END":
+        n_read += len(line)
+        if not line or n_read > MAX_HEADER_BYTES:
+            raise FileError(f"{path} has a header without END: it is truncated; copy it again.")
         key, _, value = line.partition(b":")
-        if key.strip() == b"datatype" and value.strip().lower().startswith(b"float64"):
-            raise FileError(
-                f"{path} holds numbers of 64 bits, of which only 32 are read; write it again with "
-                f"tckconvert {path.name} OUT.tck."
-            )
+        entries[key.strip().lower()] = value.strip()
+    n_read += len(line)
+    datatype = entries[b"datatype"].decode("latin-1").lower()
+    match = re.fullmatch(r"float(32|64)(le|be)?", datatype)
+    place = re.fullmatch(rb"\.\s+(\d{1,18})", entries.get(b"file", b". %d" % n_read))
+    if match is None or place is None or int(place[1]) < n_read:
+        raise FileError(
+            f"{path} has datatype {datatype!r} and file {entries.get(b'file', b'')!r} in its "
+            "header, which makes no sense; write it again with tckconvert."
+        )
+    left = int(place[1]) - n_read
+    while left and (skipped := stream.read(min(left, MAX_HEADER_BYTES))):
+        left -= len(skipped)
+    native = "le" if sys.byteorder == "little" else "be"
+    order = "<" if (match[2] or native) == "le" else ">"
+    return np.dtype(f"{order}f{int(match[1]) // 8}")
+
+
+def _next_rows(
+    path: Path, stream: Any, dtype: np.dtype[np.floating]
+) -> tuple[NDArray[np.float32], bool]:
+    """Return the next rows as float32, and whether the end marker came after them."""
+    import numpy as np
+
+    raw, wanted = bytearray(), BLOCK_ROWS * 3 * dtype.itemsize
+    while len(raw) < wanted and (data := stream.read(wanted - len(raw))):
+        raw += data
+    n_rows = len(raw) // (3 * dtype.itemsize)
+    with np.errstate(over="ignore"):  # what float32 cannot hold is infinite, and refused
+        rows = np.frombuffer(raw, dtype, 3 * n_rows).reshape(-1, 3).astype(np.float32, copy=False)
+    ends = np.flatnonzero(np.isinf(rows).all(axis=1))
+    if len(ends):
+        return rows[: ends[0]], True
+    if len(raw) < wanted:
+        raise _truncated(path, "it has no end marker")
+    return rows, False
+
+
+def _truncated(path: Path, what: str) -> FileError:
+    return FileError(f"{path} is truncated or corrupt: {what}; copy or export it again.")
 
 
 @contextlib.contextmanager
@@ -77,13 +151,11 @@ class _TckStream:
     """A .tck file: after each streamline a row of NaN, in the end one of infinity."""
 
     def __init__(self, file: BinaryIO) -> None:
-        from nibabel.streamlines import TckFile
-
-        from .sequences import nibabel_tractogram
-        from .streamline_arrays import NO_STREAMLINES
+        import numpy as np
+        from nibabel.streamlines import TckFile, Tractogram
 
         empty = io.BytesIO()
-        TckFile(nibabel_tractogram(NO_STREAMLINES)).save(empty)
+        TckFile(Tractogram([], affine_to_rasmm=np.eye(4))).save(empty)
         self._end = TckFile.EOF_DELIMITER.tobytes()
         header = empty.getvalue().removesuffix(self._end)
         self._file = file
@@ -109,4 +181,6 @@ class _TckStream:
         self._file.write(b"%010d" % self._n)
 
 
-TCK = TractogramFormat((".tck",), read_tck, iterate=iter_tck, stream=stream_tck)
+TCK = TractogramFormat(
+    (".tck",), read_tck, iterate=iter_tck, stream=stream_tck, read_only=(".tck.gz",)
+)

@@ -13,13 +13,10 @@ from dataclasses import replace
 from os import PathLike
 from pathlib import Path
 
-import numpy as np
-
-from ..errors import FileError
 from ..geometry.grid import Grid
 from .damage import telling
-from .description import FLOAT32
-from .formats import tractogram_format
+from .description import FLOAT32, TractogramFormat
+from .formats import tractogram_format, written_tractogram_format
 from .paths import check_writable, existing_file, written_whole
 from .streamline_arrays import StreamlineArrays, joined
 from .weights import n_impossible
@@ -37,13 +34,8 @@ def write_streamlines(
     when the ending is unknown, the grid is missing or the file cannot be written.
     """
     wanted = Path(path)
-    row = tractogram_format(wanted)
-    n_empty = int((np.diff(streamlines.offsets) == 0).sum())
-    if n_empty:
-        raise FileError(
-            f"{n_empty} streamlines have no points, which {wanted} cannot hold; "
-            "leave them out, t[np.diff(t.offsets) > 0]."
-        )
+    row = written_tractogram_format(wanted)
+    _warn_of_lost(streamlines, row, wanted)
     with written_whole(wanted) as temporary:
         if row.write is not None:
             row.write(streamlines, temporary, grid)
@@ -52,12 +44,19 @@ def write_streamlines(
                 stream.append(streamlines)
 
 
+def _warn_of_lost(streamlines: StreamlineArrays, row: TractogramFormat, path: Path) -> None:
+    """Warn of what a format cannot hold."""
+    lost = row.lost(streamlines)
+    if lost:
+        logger.warning("%s cannot hold %s; .trx files can.", path.name, ", ".join(lost))
+
+
 def check_target(path: str | PathLike[str]) -> None:
     """Check, before long work, that a tractogram can be written there.
 
     Raises FileError when the ending is unknown or the folder is missing or cannot be written.
     """
-    tractogram_format(path)
+    written_tractogram_format(path)
     check_writable(path)
 
 
@@ -66,14 +65,16 @@ def read_streamlines(
 ) -> StreamlineArrays:
     """Read streamlines; the ending decides the format.
 
-    `warn` gets a sentence where weights of the file are negative or not finite: they are another
-    program's, and the streamlines are as good without. Raises FileError when the file is missing,
-    truncated, corrupt or of another format.
+    `warn` gets a sentence of what was guessed, and where weights of the file are negative or not
+    finite: they are another program's, and the streamlines are as good without. Raises FileError
+    when the file is missing, truncated, corrupt or of another format.
     """
     file = existing_file(path)
     read = tractogram_format(file).read
     with telling(file):
         found = read(file)
+    for remark in found.remarks:
+        warn(remark)
     if found.weights is None or not (n_bad := n_impossible(found.weights)):
         return found
     warn(
@@ -121,13 +122,24 @@ def open_stream(
     before.
     """
     wanted = Path(path)
-    row = tractogram_format(wanted)
+    row = written_tractogram_format(wanted)
     with written_whole(wanted, name_in_the_end) as temporary:
         if row.stream is None:
             assert row.write is not None
             parts: list[StreamlineArrays] = []
             yield parts.append
-            row.write(joined(parts), temporary, grid)
+            whole = joined(parts)
+            _warn_of_lost(whole, row, wanted)
+            row.write(whole, temporary, grid)
             return
+        is_first = True
+
+        def append(streamlines: StreamlineArrays) -> None:
+            nonlocal is_first
+            if is_first and streamlines.n_streamlines:
+                _warn_of_lost(streamlines, row, wanted)
+                is_first = False
+            stream.append(streamlines)
+
         with row.stream(temporary, grid, dtype) as stream:
-            yield stream.append
+            yield append

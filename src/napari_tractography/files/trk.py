@@ -1,38 +1,47 @@
-"""TrackVis' .trk files, by nibabel, which also converts from and to their corner-based voxel mm.
+"""TrackVis' .trk files; headers, and the way from their corner-based voxel mm, are nibabel's.
 
-Nibabel is imported on use: it takes a while to load.
+Nibabel leaves out streamlines without points, so that numbers are read and written here. It is
+imported on use: it takes a while to load.
 """
 
 from __future__ import annotations
 
 import contextlib
 import io
-import shutil
-from collections.abc import Iterator
+import warnings
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from ..errors import FileError
 from .description import TractogramFormat
+from .inflating import PACKED, opened
 
 if TYPE_CHECKING:
-    from nibabel.streamlines import TrkFile
+    import numpy as np
+    from numpy.typing import NDArray
 
     from ..geometry.grid import Grid
     from .streamline_arrays import StreamlineArrays
 
+HEADER_BYTES = 1000
+MOST_NAMES = 10  # of values per streamline, and as many per point
+
 
 def write_trk(streamlines: StreamlineArrays, path: Path, grid: Grid | None) -> None:
-    """Write points and columns.
+    """Write points, columns and values.
 
     Raises FileError without a grid, or when the image is too large for the header.
     """
-    _trk(streamlines, grid).save(path)
+    with path.open("wb") as file:
+        stream = _TrkStream(file, grid, always_split=False)
+        stream.append(streamlines)
+        stream.finish()
 
 
 @contextlib.contextmanager
 def stream_trk(path: Path, grid: Grid | None, dtype: str) -> Iterator[_TrkStream]:
-    """Write a file whose streamlines are appended; nibabel makes the bytes of each part.
+    """Write a file whose streamlines are appended.
 
     Raises FileError as :func:`write_trk`.
     """
@@ -43,105 +52,285 @@ def stream_trk(path: Path, grid: Grid | None, dtype: str) -> Iterator[_TrkStream
 
 
 class _TrkStream:
-    """A .trk file: one header, and parts without theirs."""
+    """A .trk file: one header, and parts; `always_split` writes all seed indices alike."""
 
-    def __init__(self, file: BinaryIO, grid: Grid | None) -> None:
-        from nibabel.streamlines import Field
-        from nibabel.streamlines.trk import header_2_dtype
+    def __init__(self, file: BinaryIO, grid: Grid | None, *, always_split: bool = True) -> None:
+        import nibabel as nib
+        import numpy as np
+        from nibabel.streamlines import Field, Tractogram, TrkFile
+        from nibabel.streamlines.trk import get_affine_rasmm_to_trackvis, header_2_dtype
 
+        from .sequences import image_size
         from .streamline_arrays import SameColumns
 
-        self._file, self._grid = file, grid
-        self._header_bytes = header_2_dtype.itemsize
-        self._count_at = header_2_dtype.fields[Field.NB_STREAMLINES][1]  # bytes
+        if grid is None:
+            raise FileError(
+                "A .trk file needs the image it belongs to as its reference; give it, or save as "
+                ".tck."
+            )
+        header = {
+            Field.VOXEL_TO_RASMM: grid.affine.astype(np.float32),
+            Field.VOXEL_SIZES: grid.voxel_sizes_mm.astype(np.float32),
+            Field.DIMENSIONS: image_size(grid),
+            Field.VOXEL_ORDER: "".join(nib.aff2axcodes(grid.affine)),
+        }
+        empty = io.BytesIO()
+        TrkFile(Tractogram([], affine_to_rasmm=np.eye(4)), header).save(empty)
+        self._header = np.frombuffer(bytearray(empty.getvalue()), header_2_dtype.newbyteorder("<"))
+        self._to_file = get_affine_rasmm_to_trackvis(self._header[0]).astype(np.float64)
+        self._file, self._always_split = file, always_split
         self._columns = SameColumns()
         self._n = 0
+        file.write(self._header.tobytes())
 
     def append(self, streamlines: StreamlineArrays) -> None:
+        import numpy as np
+        from nibabel.affines import apply_affine
+
+        from .sequences import LARGEST_WHOLE
+
         if not streamlines.n_streamlines:  # whose header would name no columns
             return
         self._columns.check(streamlines)
-        part = io.BytesIO()
-        _trk(streamlines, self._grid, always_split=True).save(part)
-        part.seek(self._header_bytes if self._n else 0)
-        shutil.copyfileobj(part, self._file)
-        self._n += streamlines.n_streamlines
+        columns = streamlines.columns()
+        if "seed_index" in columns:
+            high, low = np.divmod(columns["seed_index"], LARGEST_WHOLE)
+            columns["seed_index"] = low
+            if self._always_split or high.any():
+                columns["seed_index_high"] = high
+        n, counts = streamlines.n_streamlines, np.diff(streamlines.offsets)
+        data = streamlines.data
+        for name in _fitting(data.per_streamline, _n_free(streamlines)):
+            columns.setdefault(name, data.per_streamline[name])
+        of_points = {name: data.per_point[name] for name in _fitting(data.per_point, MOST_NAMES)}
+        properties = self._named("property", columns, n)
+        scalars = self._named("scalar", of_points, len(streamlines.points))
+        points = apply_affine(self._to_file, streamlines.points)
+        heads, are_points, n_numbers = _places(counts, 3 + scalars.shape[1], properties.shape[1])
+        numbers = np.empty(n_numbers, "<f4")
+        numbers[are_points] = np.column_stack([points, scalars]).ravel()
+        numbers.view("<i4")[heads] = counts
+        last = np.append(heads[1:], n_numbers)[:, None]
+        numbers[last + np.arange(-properties.shape[1], 0)] = properties
+        self._file.write(numbers.data)
+        self._n += n
+
+    def _named(self, kind: str, values: Mapping[str, NDArray[Any]], n: int) -> NDArray[np.float32]:
+        """Write the names of values into the header; return them side by side, (n, ...) float32."""
+        import numpy as np
+        from nibabel.streamlines.trk import encode_value_in_name
+
+        names = np.zeros(MOST_NAMES, "S20")
+        parts = [np.empty((n, 0), np.float32)]
+        for number, name in enumerate(sorted(values)):
+            parts.append(values[name].reshape(n, -1).astype(np.float32))
+            names[number] = encode_value_in_name(parts[-1].shape[1], name)
+        found = np.concatenate(parts, axis=1)
+        header = self._header[0]
+        header[f"{kind}_name"] = names
+        header["nb_scalars_per_point" if kind == "scalar" else "nb_properties_per_streamline"] = (
+            found.shape[1]
+        )
+        return found
 
     def finish(self) -> None:
-        import numpy as np
+        from nibabel.streamlines import Field
 
-        from .streamline_arrays import NO_STREAMLINES
-
-        if not self._n:
-            _trk(NO_STREAMLINES, self._grid).save(self._file)
-        self._file.seek(self._count_at)
-        self._file.write(np.int32(self._n).astype("<i4").tobytes())
+        self._header[0][Field.NB_STREAMLINES] = self._n
+        self._file.seek(0)
+        self._file.write(self._header.tobytes())
 
 
-def _trk(streamlines: StreamlineArrays, grid: Grid | None, always_split: bool = False) -> TrkFile:
-    """Return nibabel's file; `always_split` writes large and small seed indices alike."""
-    if grid is None:
-        raise FileError(
-            "A .trk file needs the image it belongs to as its reference; give it, or save as .tck."
-        )
-    import nibabel as nib
-    import numpy as np
-    from nibabel.streamlines import Field, TrkFile
+def _fitting(values: Mapping[str, NDArray[Any]], n_free: int) -> list[str]:
+    """Return the names of values that a header has room for, up to a number of them."""
+    from nibabel.streamlines.trk import encode_value_in_name
 
-    from .sequences import LARGEST_WHOLE, image_size, nibabel_tractogram
-
-    columns = streamlines.columns()
-    if "seed_index" in columns:
-        high, low = np.divmod(columns["seed_index"], LARGEST_WHOLE)
-        columns["seed_index"] = low
-        if always_split or high.any():
-            columns["seed_index_high"] = high
-    columns = {name: column.astype(np.float32) for name, column in columns.items()}
-    header = {
-        Field.VOXEL_TO_RASMM: grid.affine.astype(np.float32),
-        Field.VOXEL_SIZES: grid.voxel_sizes_mm.astype(np.float32),
-        Field.DIMENSIONS: image_size(grid),
-        Field.VOXEL_ORDER: "".join(nib.aff2axcodes(grid.affine)),
-    }
-    return TrkFile(nibabel_tractogram(streamlines, columns), header)
+    found = []
+    for name, array in values.items():
+        with contextlib.suppress(ValueError):  # too long, or in other letters
+            encode_value_in_name(array[0].size if len(array) else 1, name)
+            found.append(name)
+    return found[:n_free]
 
 
-class _Rest(io.BufferedReader):
-    """A file of which no more can be asked for than is there: room is made for what is asked for.
+def _n_free(streamlines: StreamlineArrays) -> int:
+    """Return how many values per streamline of others there is room for beside our columns."""
+    return MOST_NAMES - len(streamlines.columns()) - 1  # seed indices may be split in two
 
-    Where a file is damaged any number may stand where the points of a streamline are counted.
+
+def trk_lost(streamlines: StreamlineArrays) -> list[str]:
+    """Return what a .trk file cannot hold, and what it rounds."""
+    data = streamlines.data
+    held = {*_fitting(data.per_streamline, _n_free(streamlines))}
+    held |= {*_fitting(data.per_point, MOST_NAMES)}
+    values = {**data.per_streamline, **data.per_point}
+    lost = [name for name in values if name not in held]
+    rounded = [
+        f"{name} exactly"
+        for name, array in values.items()
+        if name in held and not (array.astype("f4") == array)[array == array].all()
+    ]
+    return [*lost, *rounded, *(f"the group {name}" for name in data.groups)]
+
+
+def _places(
+    counts: NDArray[np.int64], width: int, n_properties: int
+) -> tuple[NDArray[np.int64], NDArray[np.bool_], int]:
+    """Return where streamlines begin, which numbers are of points, and how many numbers there are.
+
+    Of each streamline there is its number of points, `width` numbers a point, and its properties.
     """
+    import numpy as np
 
-    def __init__(self, path: Path) -> None:
-        super().__init__(io.FileIO(path))
-        self._n_bytes = path.stat().st_size
-
-    def read(self, size: int | None = -1) -> bytes:
-        whole = size is None or size < 0
-        return super().read(-1 if whole else min(size or 0, self._n_bytes))
+    sizes = 1 + counts * width + n_properties
+    ends = np.cumsum(sizes)
+    heads, n_numbers = ends - sizes, int(ends[-1]) if len(ends) else 0
+    of_points = np.ones(n_numbers, np.bool_)
+    of_points[heads] = False
+    of_points[ends[:, None] - np.arange(1, n_properties + 1)] = False
+    return heads, of_points, n_numbers
 
 
 def read_trk(path: Path) -> StreamlineArrays:
-    """Read points and columns.
+    """Read points, columns and values.
 
     Raises FileError when fewer streamlines are there than the header says.
     """
-    from nibabel.streamlines import Field, TrkFile
+    import numpy as np
+    from nibabel.affines import apply_affine
+    from nibabel.streamlines import Field
+    from nibabel.streamlines.trk import get_affine_trackvis_to_rasmm
 
-    from .sequences import arrays_of
+    from .sequences import with_columns
 
-    with _Rest(path) as file:
-        claimed = int(TrkFile.load(file, lazy_load=True).header[Field.NB_STREAMLINES])
-        file.seek(0)
-        loaded = TrkFile.load(file).tractogram
-    if claimed and claimed != len(loaded.streamlines):
+    header, grid, remarks = _header(path)
+    body = _numbers(path, header)
+    n_scalars = int(header[Field.NB_SCALARS_PER_POINT])
+    n_properties = int(header[Field.NB_PROPERTIES_PER_STREAMLINE])
+    claimed, width = int(header[Field.NB_STREAMLINES]), 3 + n_scalars
+    if min(n_scalars, n_properties, claimed) < 0:
+        raise ValueError(f"{n_scalars} scalars, {n_properties} properties, {claimed} streamlines")
+    counts = _counts(body.view(np.int32), claimed, width, n_properties)
+    if claimed and claimed != len(counts):
         raise FileError(
             f"{path} is truncated: its header says {claimed} streamlines, "
-            f"{len(loaded.streamlines)} are there; copy or export it again."
+            f"{len(counts)} are there; copy or export it again."
         )
-    return arrays_of(loaded.streamlines, loaded.data_per_streamline)
+    heads, of_points, n_numbers = _places(counts, width, n_properties)
+    rows = body[:n_numbers][of_points].reshape(-1, width)
+    last = np.append(heads[1:], n_numbers)[:, None]
+    properties = body[last + np.arange(-n_properties, 0)] if len(heads) else body[:0, None]
+    points = np.ascontiguousarray(rows[:, :3])
+    if len(points):
+        points = apply_affine(get_affine_trackvis_to_rasmm(header), points, inplace=True)
+    return with_columns(
+        points,
+        np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)]),
+        _by_name(header["property_name"], properties, "properties"),
+        per_point=_by_name(header["scalar_name"], rows[:, 3:], "scalars"),
+        grid=grid,
+        remarks=remarks,
+    )
+
+
+def _header(path: Path) -> tuple[dict[str, Any], Grid | None, tuple[str, ...]]:
+    """Return nibabel's header, the grid in it, and what was guessed, in a sentence each."""
+    import numpy as np
+    from nibabel.streamlines import Field, TrkFile
+    from nibabel.streamlines.tractogram_file import HeaderWarning
+    from nibabel.streamlines.trk import header_2_dtype
+
+    from ..errors import InvalidGridError
+    from ..geometry.grid import Grid
+
+    with opened(path) as stream:
+        raw = stream.read(HEADER_BYTES)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        header = TrkFile.load(io.BytesIO(raw), lazy_load=True).header
+    guesses = [each for each in caught if issubclass(each.category, HeaderWarning)]
+    remarks = [f"{path.name}: {warning.message}" for warning in guesses]
+    sizes = np.asarray(header[Field.VOXEL_SIZES], np.float64)
+    stored = np.frombuffer(raw, header_2_dtype.newbyteorder(header[Field.ENDIANNESS]))[0]
+    header[Field.NB_STREAMLINES] = stored[Field.NB_STREAMLINES]  # nibabel has counted those here
+    if stored["version"] == 1 or stored[Field.VOXEL_TO_RASMM][3, 3] == 0:
+        sizes = np.where(sizes > 0, sizes, 1.0)
+        header[Field.VOXEL_TO_RASMM] = np.diag([*sizes, 1.0]).astype(np.float32)
+        text = " x ".join(f"{size:.4g}" for size in sizes)
+        remarks = [remark for remark in remarks if "vox_to_ras" not in remark] + [
+            f"{path.name} does not say where its image lies (it has no vox_to_ras): voxels of "
+            f"{text} mm from the origin on are a guess, and so is which side is left."
+        ]
+    affine = np.asarray(header[Field.VOXEL_TO_RASMM], np.float64)
+    header[Field.VOXEL_SIZES] = np.where(sizes > 0, sizes, np.linalg.norm(affine[:3, :3], axis=0))
+    try:
+        grid = Grid(header[Field.DIMENSIONS].tolist(), affine)
+    except InvalidGridError:
+        grid = None
+    return header, grid, tuple(remarks)
+
+
+def _numbers(path: Path, header: Mapping[str, Any]) -> NDArray[np.float32]:
+    """Return all that follows the header, mapped where the file is not packed."""
+    import numpy as np
+    from nibabel.streamlines import Field
+
+    dtype = np.dtype(f"{header[Field.ENDIANNESS]}f4")
+    if not path.name.lower().endswith(PACKED):
+        n, rest = divmod(path.stat().st_size - HEADER_BYTES, 4)
+        if rest:
+            raise EOFError("the last number is cut off")
+        if not n:
+            return np.empty(0, np.float32)
+        found: NDArray[Any] = np.memmap(path, dtype, "r", offset=HEADER_BYTES, shape=(n,))
+    else:
+        with opened(path) as stream:
+            found = np.frombuffer(stream.read()[HEADER_BYTES:], dtype)
+    return found.astype(np.float32, copy=False)
+
+
+def _counts(
+    body: NDArray[np.int32], claimed: int, width: int, n_properties: int
+) -> NDArray[np.int64]:
+    """Return how many points each streamline has. Raises ValueError where that makes no sense."""
+    import numpy as np
+
+    numbers = memoryview(np.asarray(body).data)  # ten times as quick to look into
+    counts: list[int] = []
+    at = 0
+    while at < len(numbers) and not (claimed and len(counts) == claimed):
+        count = numbers[at]
+        at += 1 + count * width + n_properties
+        if count < 0 or at > len(numbers):
+            raise ValueError(f"streamline {len(counts)} has {count} points")
+        counts.append(count)
+    return np.array(counts, np.int64)
+
+
+def _by_name(
+    names: NDArray[np.bytes_], values: NDArray[np.float32], rest: str
+) -> dict[str, NDArray[np.float32]]:
+    """Return values side by side by their names in the header; those without one are the `rest`."""
+    from nibabel.streamlines.trk import decode_value_from_name
+
+    found, at = {}, 0
+    for raw in names.tolist():
+        name, n = decode_value_from_name(raw)
+        if n:
+            found[name] = values[:, at : at + n]
+            at += n
+    if at < values.shape[1]:
+        found[rest] = values[:, at:]
+    return found
 
 
 TRK = TractogramFormat(
-    (".trk",), read_trk, write=write_trk, stream=stream_trk, names_image=True, needs_grid=True
+    (".trk",),
+    read_trk,
+    write=write_trk,
+    stream=stream_trk,
+    lost=trk_lost,
+    names_image=True,
+    needs_grid=True,
+    read_only=(".trk.gz",),
 )

@@ -1,11 +1,9 @@
-"""The community's .trx files, by trx-python, which is imported on use: it takes a while to load."""
+"""The community's .trx files: zip archives of arrays."""
 
 from __future__ import annotations
 
 import json
-import shutil
 import struct
-import tempfile
 import zipfile
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -15,15 +13,14 @@ from ..errors import FileError
 from .description import FLOAT16, FLOAT32, TractogramFormat
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
     from ..geometry.grid import Grid
     from .streamline_arrays import StreamlineArrays, StreamlineStream
 
-COLUMNS = "dps/"  # the folder with values per streamline
+FOLDERS = ("", "dps", "dpv", "groups", "dpg")  # of arrays; whatever else there is does not matter
+MOST_HEADER_BYTES = 1 << 20
 MAPPED_FROM = 1 << 26  # bytes of a file: smaller ones are read at once, with their checksums
-POSITIONS = ("positions.3.float32", "positions.3.float16")
 LOCAL_HEADER = 30  # bytes of a zip entry before its name
 
 
@@ -37,63 +34,143 @@ def stream_trx(
 
 
 def read_trx(path: Path) -> StreamlineArrays:
-    """Read points and columns; those of large files are mapped into memory, not copied."""
-    with zipfile.ZipFile(path) as archive:
-        mapped = None if path.stat().st_size < MAPPED_FROM else _mapped(path, archive)
-    return _unpacked(path) if mapped is None else mapped
+    """Read points, columns, values and groups; those of large files are mapped, not copied.
 
-
-def _mapped(path: Path, archive: zipfile.ZipFile) -> StreamlineArrays | None:
-    """Return what an archive holds where it lies; None where its points cannot be mapped."""
-    import numpy as np
-
-    from .sequences import with_columns
-
-    entries = {entry.filename: entry for entry in archive.infolist()}
-    positions = next((name for name in POSITIONS if name in entries), None)
-    offsets = next((name for name in entries if name.startswith("offsets.")), None)
-    if positions is None or offsets is None:
-        return None
-    points = _array_in(path, entries[positions])
-    if points is None:
-        return None
-    header = json.loads(archive.read("header.json"))
-    n = int(header["NB_STREAMLINES"])
-
-    def numbers(name: str) -> NDArray[Any]:
-        found = _array_in(path, entries[name])
-        return np.frombuffer(archive.read(name), _dtype_of(name)) if found is None else found
-
-    n_points, found = points.size // 3, numbers(offsets)
-    if n > len(found):  # before room is made for so many
-        raise ValueError(f"{n} streamlines and {len(found)} offsets")
-    starts = np.empty(n + 1, np.int64)
-    starts[:n] = found[:n]  # some programs add the end, some not
-    starts[n] = n_points
-    columns = {name: numbers(entry).reshape(n, -1) for name, entry in _columns(archive).items()}
-    return with_columns(points.reshape(n_points, 3), starts, columns)
-
-
-def _array_in(path: Path, entry: zipfile.ZipInfo) -> NDArray[Any] | None:
-    """Return the numbers of an entry of an archive, mapped into memory, or None.
-
-    They can be mapped where they are not compressed and begin at a multiple of their size.
+    trx-python maps a packed file for writing, which fails where it is read-only, reads compressed
+    ones wrongly, and stumbles over whatever else lies in an archive; so its reader is not used.
+    Raises FileError when the file unpacks to more than this machine has memory.
     """
-    import numpy as np
-
-    dtype = _dtype_of(entry.filename)
-    first = _address(path, entry)
-    if entry.compress_type != zipfile.ZIP_STORED or not entry.file_size or first % dtype.alignment:
-        return None
-    n, rest = divmod(entry.file_size, dtype.itemsize)
-    return None if rest else np.memmap(path, dtype, "r", offset=first, shape=(n,))
+    with zipfile.ZipFile(path) as archive:
+        return _Archive(path, archive).read()
 
 
-def _dtype_of(name: str) -> np.dtype[Any]:
-    """Return the type that the last part of an entry's name tells."""
-    import numpy as np
+class _Archive:
+    """The arrays in a .trx file, each by its name: folder/name.columns.dtype."""
 
-    return np.dtype(name.rpartition(".")[2]).newbyteorder("<")
+    def __init__(self, path: Path, archive: zipfile.ZipFile) -> None:
+        self._path, self._zip = path, archive
+        self._is_mapped = path.stat().st_size >= MAPPED_FROM
+        self.remarks: list[str] = []
+        self._entries: dict[
+            str, dict[str, tuple[zipfile.ZipInfo, int]]
+        ] = {}  # and how many columns
+        for entry in archive.infolist():
+            folder, _, file = entry.filename.rpartition("/")
+            if file and not file.startswith(".") and folder.split("/")[0] in FOLDERS:
+                parts = file.split(".")
+                n = int(parts[-2]) if len(parts) > 2 and parts[-2].isdecimal() else 1
+                name = ".".join(parts[: -2 if len(parts) > 2 and parts[-2].isdecimal() else -1])
+                self._entries.setdefault(folder, {})[name] = entry, n
+
+    def names(self, folder: str) -> list[str]:
+        """Return the names of the arrays in a folder."""
+        return sorted(self._entries.get(folder, {}))
+
+    def read(self) -> StreamlineArrays:
+        import numpy as np
+
+        from .sequences import with_columns
+
+        header, grid = self._header()
+        n, n_points = int(header["NB_STREAMLINES"]), int(header["NB_VERTICES"])
+        if min(n, n_points) < 0:
+            raise ValueError(f"{n} streamlines of {n_points} points")
+        self._check_memory(n_points)
+        points = np.empty((0, 3), np.float32)
+        starts = np.full(n + 1, n_points, np.int64) if not n else None
+        if n_points:
+            points = self.array("", "positions", n_points)
+        if n:
+            found = self.array("", "offsets", None).ravel()
+            if len(found) not in (n, n + 1):  # some programs add the end, some not
+                raise ValueError(f"{n} streamlines and {len(found)} offsets")
+            if (found[n:] != n_points).any():
+                raise ValueError(f"offsets up to {found[n]} of {n_points} points")
+            starts = np.append(found[:n].astype(np.int64), n_points)
+        assert starts is not None
+        groups = {}
+        for name in self.names("groups"):
+            members = self.array("groups", name, None).ravel().astype(np.int64)
+            if len(members) and not 0 <= members.min() <= members.max() < n:
+                raise ValueError(f"the group {name} has streamline {members.max()} of {n}")
+            groups[name] = members
+        return with_columns(
+            points.astype(np.float32) if points.dtype.itemsize > 4 else points,
+            starts,
+            self._values("dps", n),
+            per_point=self._values("dpv", n_points),
+            groups=groups,
+            per_group={name: self._values(f"dpg/{name}", 1) for name in groups},
+            grid=grid,
+            remarks=tuple(self.remarks),
+        )
+
+    def _values(self, folder: str, n: int) -> dict[str, NDArray[Any]]:
+        """Return the arrays of a folder that are numbers, (n, columns) each."""
+        found = {}
+        for name in self.names(folder) if n else ():
+            try:
+                found[name] = self.array(folder, name, n)
+            except TypeError:
+                entry = self._entries[folder][name][0].filename
+                self.remarks.append(f"{self._path.name}: {entry} holds no numbers and is left out.")
+        return found
+
+    def array(self, folder: str, name: str, n: int | None) -> NDArray[Any]:
+        """Return an array as (n, columns), mapped into memory where it can be; any n where None.
+
+        Raises TypeError when its type is unknown, ValueError when it has another size.
+        """
+        import numpy as np
+
+        if name not in self._entries.get(folder, {}):
+            raise KeyError(f"no {name}")
+        entry, n_columns = self._entries[folder][name]
+        text = entry.filename.rpartition(".")[2]
+        dtype = np.dtype(np.bool_ if text == "bit" else text).newbyteorder("<")
+        if dtype.kind not in "biuf":
+            raise TypeError(text)
+        n_values, rest = divmod(entry.file_size, dtype.itemsize)
+        if rest or (n is not None and n_values != n * n_columns):
+            raise ValueError(f"{entry.filename} has {entry.file_size} bytes")
+        first = _address(self._path, entry) if self._is_mapped else 0
+        if (
+            self._is_mapped
+            and entry.compress_type == zipfile.ZIP_STORED
+            and n_values
+            and not first % dtype.alignment
+        ):
+            found: NDArray[Any] = np.memmap(self._path, dtype, "r", first, (n_values,))
+        else:
+            found = np.frombuffer(self._zip.read(entry), dtype)
+        return found.reshape(-1, n_columns)
+
+    def _header(self) -> tuple[dict[str, Any], Grid | None]:
+        from ..errors import InvalidGridError
+        from ..geometry.grid import Grid
+        from .sequences import no_grid
+
+        entry = self._zip.getinfo("header.json")
+        if entry.file_size > MOST_HEADER_BYTES:
+            raise ValueError(f"a header of {entry.file_size} bytes")
+        header = json.loads(self._zip.read(entry))
+        try:
+            grid = Grid(header["DIMENSIONS"], header["VOXEL_TO_RASMM"])
+        except (InvalidGridError, KeyError, TypeError):
+            return header, None
+        return header, None if grid == no_grid() else grid
+
+    def _check_memory(self, n_points: int) -> None:
+        """Check that what is copied fits: a small archive may hold gigabytes."""
+        from .stored_images import check_memory
+
+        wanted = sum(
+            entry.file_size
+            for each in self._entries.values()
+            for entry, _ in each.values()
+            if not self._is_mapped or entry.compress_type != zipfile.ZIP_STORED
+        )
+        check_memory(self._path, (n_points, 3), wanted, "check the file")
 
 
 def _address(path: Path, entry: zipfile.ZipInfo) -> int:
@@ -104,49 +181,10 @@ def _address(path: Path, entry: zipfile.ZipInfo) -> int:
     return int(entry.header_offset + LOCAL_HEADER + n_name + n_extra)
 
 
-def _unpacked(path: Path) -> StreamlineArrays:
-    """Read a file unpacked.
-
-    trx-python maps a packed file for writing, which fails where it is read-only, and reads
-    compressed ones wrongly. Raises FileError when there is no room for what it unpacks to.
-    """
-    import numpy as np
-    from trx.trx_file_memmap import load_from_directory
-
-    from .sequences import arrays_of
-
-    # Windows deletes no file that is mapped, as a damaged one is while its error is raised.
-    with tempfile.TemporaryDirectory(prefix="trx_", ignore_cleanup_errors=True) as folder:
-        with zipfile.ZipFile(path) as archive:
-            wanted = sum(entry.file_size for entry in archive.infolist())
-            free = shutil.disk_usage(folder).free
-            if wanted > free:  # a small archive may hold gigabytes
-                raise FileError(
-                    f"{path} unpacks to {wanted / 1e9:.1f} GB and {folder} has room for "
-                    f"{free / 1e9:.1f} GB; make room there, or set TMPDIR to another folder."
-                )
-            archive.extractall(folder)
-        trx = load_from_directory(folder)
-        try:
-            columns = {name: np.array(column) for name, column in trx.data_per_streamline.items()}
-            return arrays_of(trx.streamlines, columns)
-        finally:
-            trx.close()
-
-
 def trx_columns(path: Path) -> list[str]:
     """Return the names of the values per streamline."""
     with zipfile.ZipFile(path) as archive:
-        return sorted(_columns(archive))
-
-
-def _columns(archive: zipfile.ZipFile) -> dict[str, str]:
-    """Return the entries of an archive that are columns, by name."""
-    return {
-        entry.removeprefix(COLUMNS).split(".")[0]: entry
-        for entry in archive.namelist()
-        if entry.startswith(COLUMNS) and not entry.endswith("/")
-    }
+        return _Archive(path, archive).names("dps")
 
 
 def trx_column(path: Path, name: str) -> NDArray[Any]:
@@ -154,29 +192,29 @@ def trx_column(path: Path, name: str) -> NDArray[Any]:
 
     Raises FileError when there are none of that name, or several a streamline.
     """
-    import numpy as np
-
     with zipfile.ZipFile(path) as archive:
-        found = _columns(archive)
-        wanted = name or ("weights" if "weights" in found else "")
-        if not wanted and len(found) == 1:
-            (wanted,) = found
-        if wanted not in found:
-            there = ", ".join(sorted(found)) or "none"
+        found = _Archive(path, archive)
+        names = found.names("dps")
+        wanted = name or ("weights" if "weights" in names else "")
+        if not wanted and len(names) == 1:
+            (wanted,) = names
+        if wanted not in names:
+            there = ", ".join(names) or "none"
             raise FileError(
                 f"{path} has no values per streamline called {wanted or 'weights'!r}; "
                 f"it has {there}."
             )
-        entry = found[wanted]
-        data = archive.read(entry)
-    parts = Path(entry).name.split(".")
-    try:
-        values = np.frombuffer(data, np.dtype(parts[-1]).newbyteorder("<"))
-    except (TypeError, ValueError):
-        raise FileError(f"{path} holds {entry}, which are no numbers; export it again.") from None
-    if len(parts) > 2 and parts[1] != "1":
-        raise FileError(f"{path} holds {parts[1]} values per streamline in {wanted}; give one.")
-    return values
+        try:
+            values = found.array("dps", wanted, None)
+        except TypeError as error:
+            raise FileError(
+                f"{path} holds {wanted} as {error}, which are no numbers; export it again."
+            ) from None
+    if values.shape[1] != 1:
+        raise FileError(
+            f"{path} holds {values.shape[1]} values per streamline in {wanted}; give one."
+        )
+    return values[:, 0]
 
 
 TRX = TractogramFormat(
@@ -185,6 +223,7 @@ TRX = TractogramFormat(
     stream=stream_trx,
     columns=trx_columns,
     column=trx_column,
+    lost=lambda streamlines: [],
     names_image=True,
     dtypes=(FLOAT32, FLOAT16),
 )

@@ -12,14 +12,14 @@ import json
 import shutil
 import tempfile
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import IO
 
 import numpy as np
 
 from ..geometry.grid import Grid
-from .sequences import image_size
+from .sequences import image_size, no_grid
 from .streamline_arrays import SameColumns, StreamlineArrays
 
 ALIGNMENT = 64  # bytes, of each array in the archive
@@ -32,7 +32,9 @@ BLOCK = 1 << 22
 
 @contextlib.contextmanager
 def stream_trx(path: Path, grid: Grid | None, dtype: str) -> Iterator[_TrxStream]:
-    """Write a file whose streamlines are appended; without a grid the header says identity.
+    """Write a file whose streamlines are appended.
+
+    Without a grid the header has that of the streamlines, or says identity.
 
     Raises FileError when the image is too large for the header.
     """
@@ -48,31 +50,40 @@ class _TrxStream:
     ) -> None:
         self._path = path
         self._files = files
-        image = Grid((1, 1, 1), np.eye(4)) if grid is None else grid
-        self._header = {
-            "DIMENSIONS": image_size(image).tolist(),
-            "VOXEL_TO_RASMM": image.affine.astype(np.float32).tolist(),
-        }
+        self._grid = grid
+        if grid is not None:
+            image_size(grid)  # where it is too large, before long work
         self._dtype = dtype
         self._arrays: dict[str, IO[bytes]] = {}  # by name in the archive
         self._counts = self._temporary()  # points of each streamline, int64
         self._columns = SameColumns()
         self._n_points = self._n_streamlines = 0
+        self._groups: dict[str, list[np.ndarray]] = {}
+        self._per_group: dict[str, Mapping[str, np.ndarray]] = {}
 
     def append(self, streamlines: StreamlineArrays) -> None:
         self._columns.check(streamlines)
+        self._grid = self._grid or streamlines.grid
         points = streamlines.points.astype(np.dtype(self._dtype).newbyteorder("<"), copy=False)
         self._add(f"positions.3.{self._dtype}", points)
         self._counts.write(np.diff(streamlines.offsets).astype(np.int64).data)
         for name, column in streamlines.columns().items():
-            width = "" if column.ndim == 1 else f".{column.shape[1]}"
-            self._add(f"dps/{name}{width}.{column.dtype}", column)
+            self._add(f"dps/{_file_of(name, column)}", column)
+        data = streamlines.data
+        for folder, values in (("dps", data.per_streamline), ("dpv", data.per_point)):
+            for name, array in values.items():
+                self._add(f"{folder}/{_file_of(name, array)}", array)
+        for name, members in data.groups.items():
+            self._groups.setdefault(name, []).append(members + self._n_streamlines)
+        self._per_group |= data.per_group
         self._n_points += len(points)
         self._n_streamlines += streamlines.n_streamlines
 
     def finish(self) -> None:
+        image = self._grid or no_grid()
         header = {
-            **self._header,
+            "DIMENSIONS": image_size(image).tolist(),
+            "VOXEL_TO_RASMM": image.affine.astype(np.float32).tolist(),
             "NB_VERTICES": self._n_points,
             "NB_STREAMLINES": self._n_streamlines,
         }
@@ -82,6 +93,13 @@ class _TrxStream:
                 file.seek(0)
                 with _entry(archive, name) as entry:
                     shutil.copyfileobj(file, entry, BLOCK)
+            for name, parts in self._groups.items():
+                with _entry(archive, f"groups/{name}.uint32") as entry:
+                    entry.write(np.concatenate(parts).astype("<u4").data)
+            for group, values in self._per_group.items():
+                for name, array in values.items():
+                    with _entry(archive, f"dpg/{group}/{_file_of(name, array)}") as entry:
+                        entry.write(np.ascontiguousarray(array).data)
             if self._n_streamlines:
                 dtype = np.dtype("uint64" if self._n_points >= 2**32 else "uint32")
                 with _entry(archive, f"offsets.{dtype}") as entry:
@@ -104,6 +122,12 @@ class _TrxStream:
 
     def _temporary(self) -> IO[bytes]:
         return self._files.enter_context(tempfile.TemporaryFile(dir=self._path.parent))
+
+
+def _file_of(name: str, values: np.ndarray) -> str:
+    """Return the name of the file of values: name.columns.dtype."""
+    width = "" if values.ndim == 1 or values.shape[1] == 1 else f".{values.shape[1]}"
+    return f"{name}{width}.{'bit' if values.dtype == np.bool_ else values.dtype.name}"
 
 
 @contextlib.contextmanager

@@ -17,11 +17,10 @@ from dipy.segment.clustering import QuickBundles
 from dipy.segment.featurespeed import ResampleFeature
 from dipy.segment.metricspeed import AveragePointwiseEuclideanMetric
 from dipy.tracking.streamline import set_number_of_points
+from nibabel.streamlines import ArraySequence
 from numpy.typing import ArrayLike, NDArray
 
 from ..errors import InvalidParameterError, InvalidTractogramError
-from ..files.sequences import sequence
-from ..files.streamline_arrays import StreamlineArrays
 from ..runtime.scalars import as_whole
 from ..streamlines.segments import lengths_mm
 from ..streamlines.tractogram import Tractogram
@@ -86,7 +85,7 @@ def profile(
     Parameters
     ----------
     source : Tractogram, iterable of Tractogram or path-like
-        RAS+ mm; streamlines of fewer than two points are left out.
+        RAS+ mm; streamlines without a length are left out.
     scalar : ScalarMap, path-like, or (values, affine)
         A point outside, or next to a NaN, does not count.
     n : int
@@ -111,7 +110,7 @@ def profile(
     InvalidParameterError
         When `n` is less than 2, the weights are unknown, or an iterator is to be read thrice.
     InvalidTractogramError
-        When there are no streamlines.
+        When there are no streamlines with a length.
     FileError
         When a file cannot be read.
     """
@@ -125,7 +124,7 @@ def profile(
         )
     values = ScalarMap.of(scalar)
     by_position = None
-    lines = _Oriented(source, n, orient_by)
+    lines = _Oriented(source, n, orient_by, name)
     if weights == "gaussian":
         check_read_again(source, "weights='gaussian'")
         by_position = _PositionWeights(lines)
@@ -134,10 +133,6 @@ def profile(
         here = values.at(block.reshape(-1, 3)).reshape(len(block), n)
         sums.add(here, None if by_position is None else by_position.weights(block))
         places.add(block.reshape(len(block), -1).astype(np.float64))
-    if not places.counts.any():
-        raise InvalidTractogramError(
-            f"{name or 'The bundle'} has no streamline of two points or more; there is no profile."
-        )
     centroid = places.mean.reshape(n, 3)
     return Profile(name, values.name, sums.mean, sums.sd, sums.counts, centroid, lines.axis)
 
@@ -146,19 +141,14 @@ def resampled(tractogram: Tractogram, n: int) -> NDArray[np.float32]:
     """Return `n` points of each streamline, evenly along it, by DIPY: (n_streamlines, n, 3)
     float32.
 
-    Without streamlines of fewer than two points. Where all points of one are the same, its place,
-    for which DIPY gives zeros.
+    Without streamlines that have no length: of fewer than two points, or all at one place.
     """
-    lines = tractogram[np.diff(tractogram.offsets) >= LEAST_POINTS]
+    lines = tractogram[lengths_mm(tractogram.points, tractogram.offsets) > 0]
     if not len(lines):
         return np.empty((0, n, 3), np.float32)
-    even = set_number_of_points(
-        sequence(StreamlineArrays(lines.points, lines.offsets)), nb_points=n
-    )
-    points = np.asarray(even.get_data(), dtype=np.float32).reshape(len(lines), n, 3)
-    is_place = lengths_mm(lines.points, lines.offsets) == 0
-    points[is_place] = lines.points[lines.offsets[:-1][is_place], None]
-    return points
+    megabytes = lines.points.nbytes / 2**20 + 1
+    even = set_number_of_points(ArraySequence(iter(lines), buffer_size=megabytes), nb_points=n)
+    return np.asarray(even.get_data(), dtype=np.float32).reshape(len(lines), n, 3)
 
 
 def standard_of(tractogram: Tractogram, n: int) -> NDArray[np.float32]:
@@ -184,15 +174,13 @@ def _axis_of(line: NDArray[np.float32]) -> int:
 class _Oriented:
     """The streamlines of a source, resampled and turned alike, (k, n, 3) float32 at a time."""
 
-    def __init__(self, source: Source, n: int, orient_by: ArrayLike | None) -> None:
-        self._source, self._n = source, n
+    def __init__(self, source: Source, n: int, orient_by: ArrayLike | None, name: str) -> None:
+        self._source, self._n, self._name = source, n, name
         self._standard: NDArray[np.float32] | None = None
         if orient_by is not None:
             self._standard = resampled(Tractogram.from_streamlines([orient_by]), N_ORIENTED)
             if not len(self._standard):
-                raise InvalidParameterError(
-                    "orient_by has fewer than two points; give a streamline."
-                )
+                raise InvalidParameterError("orient_by has no length; give a streamline.")
 
     @property
     def axis(self) -> int:
@@ -201,10 +189,12 @@ class _Oriented:
         return _axis_of(self._standard[0])
 
     def __iter__(self) -> Iterator[NDArray[np.float32]]:
+        is_empty = True
         for block in blocks_of(self._source):
-            usable = block[np.diff(block.offsets) >= LEAST_POINTS]
+            usable = block[lengths_mm(block.points, block.offsets) > 0]
             if not len(usable):
                 continue
+            is_empty = False
             if self._standard is None:
                 # Of as many points whatever `n` is, so that all profiles begin at one end.
                 standard = standard_of(usable, N_ORIENTED)
@@ -216,6 +206,11 @@ class _Oriented:
             turned = along > against
             lines[turned] = lines[turned, ::-1]
             yield lines
+        if is_empty:
+            raise InvalidTractogramError(
+                f"{self._name or 'The bundle'} has no streamline with a length; there is no "
+                "profile."
+            )
 
 
 class _Sums:

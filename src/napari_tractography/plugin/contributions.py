@@ -122,7 +122,7 @@ def write_streamlines(path: str, data: Any, attributes: dict[str, Any]) -> list[
         path += default_ending()
         if Path(path).exists():
             raise FileError(f"{path} is there already; type the whole name to replace it.")
-    tractogram.save(path, reference=grid)
+    tractogram.save(path, reference=tractogram.grid or grid)
     return [path]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,9 +37,8 @@ def cut_beyond(
     # A crossing lies between the points of its segment; a place, times 4, sorts all that stays.
     crossings = np.concatenate([leaves, enters])
     order_keys = np.concatenate([4 * np.flatnonzero(stays), 4 * leaves + 1, 4 * enters + 2])
-    new = np.concatenate([points[stays], _crossing(points, height, crossings)])
     order = np.argsort(order_keys, kind="stable")
-    order_keys, new = order_keys[order], new[order]
+    order_keys = order_keys[order]
     owners = owner[order_keys // 4]
     # A piece begins with a streamline, and where one comes back through the plane.
     begins = np.concatenate([[True], owners[1:] != owners[:-1]]) if len(order_keys) else stays[:0]
@@ -50,7 +50,13 @@ def cut_beyond(
     ends_whole = order_keys[firsts + counts - 1] == 4 * (offsets[1:][parent] - 1)
     whole = starts_whole & ends_whole
     kept = (counts > 1) | whole
-    cut = Tractogram(new[np.repeat(kept, counts)], np.concatenate([[0], np.cumsum(counts[kept])]))
+
+    def at_points(values: NDArray[Any]) -> NDArray[Any]:
+        """Return values at the points that stay and at crossings, of those at all points."""
+        new = np.concatenate([values[stays], _crossing(values, height, crossings)])
+        return np.asarray(new[order][np.repeat(kept, counts)])
+
+    cut = Tractogram(at_points(points), np.concatenate([[0], np.cumsum(counts[kept])]))
     whole, parent = whole[kept], parent[kept]
     reasons = tractogram.stop_reasons[parent]
     reasons[~starts_whole[kept], 0] = reasons[~ends_whole[kept], 1] = 0
@@ -63,14 +69,19 @@ def cut_beyond(
         stop_reasons=reasons,
         lengths_mm=lengths,
         weights=None if weights is None else weights[parent],
+        data=tractogram.data.picked(parent, at_points),
+        grid=tractogram.grid,
     )
 
 
 def _crossing(
-    points: NDArray[np.float32], height: NDArray[np.float64], segments: NDArray[np.int64]
-) -> NDArray[np.float32]:
-    """Return where segments cross the plane, (n, 3) float32 mm."""
-    start, end = (points[segments + i].astype(np.float64) for i in (0, 1))
+    values: NDArray[Any], height: NDArray[np.float64], segments: NDArray[np.int64]
+) -> NDArray[Any]:
+    """Return values where segments cross the plane; of whole numbers those of the nearer point."""
     low, high = height[segments], height[segments + 1]
-    at = low / (low - high)
-    return (start + at[:, None] * (end - start)).astype(np.float32)
+    at = (low / (low - high)).reshape(-1, *[1] * (values.ndim - 1))
+    start, end = (values[segments + i] for i in (0, 1))
+    if values.dtype.kind != "f":
+        return np.where(at < 0.5, start, end)
+    start, end = start.astype(np.float64), end.astype(np.float64)
+    return np.asarray(start + at * (end - start), dtype=values.dtype)

@@ -9,6 +9,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ..errors import InvalidTractogramError
+from ..files.streamline_data import StreamlineData, joined_data
+from ..geometry.grid import Grid
 from ..model.stop import StopReason
 from ..runtime.arrays import real_numbers
 from ..runtime.buffers import copy_rows, pool
@@ -79,6 +81,8 @@ def joined(parts: Iterable[Any], n_seeds: int | None) -> dict[str, Any] | None:
     stop_reasons: list[NDArray[np.uint8]] = []
     lengths: list[NDArray[np.float32]] = []
     weights: list[NDArray[np.float32] | None] = []
+    data: list[StreamlineData] = []
+    grid: Grid | None = None
     tally: dict[StopReason, int] = {}
     short_since: StopReason | None = None
     known = False
@@ -102,6 +106,8 @@ def joined(parts: Iterable[Any], n_seeds: int | None) -> dict[str, Any] | None:
         lengths.append(part.lengths_mm)
         if len(part) or part.weights is not None:  # of no streamlines nothing need be known
             weights.append(part.weights)
+        data.append(part.data)
+        grid = part.grid if grid is None else grid
         n_tried += part.n_seeds
         seeds_are_known &= bool(part.n_seeds or not len(part))
         for reason, count in part.tally.items():
@@ -118,6 +124,8 @@ def joined(parts: Iterable[Any], n_seeds: int | None) -> dict[str, Any] | None:
         "lengths_mm": np.concatenate(lengths) if known else None,
         "tally": tally,
         "short_since": short_since,
+        "data": joined_data(data, [len(each) for each in seed_index]),
+        "grid": grid,
         "n_seeds": n_tried if seeds_are_known else 0,
         "weights": np.concatenate(weighted) if weighted and len(weighted) == len(weights) else None,
     }
@@ -127,9 +135,15 @@ def gathered(
     points: NDArray[np.floating], offsets: NDArray[np.int64], numbers: NDArray[np.int64]
 ) -> NDArray[np.float32]:
     """Return the points of some streamlines, one after the other, as float32."""
+    return np.asarray(of_points(points, offsets, numbers), dtype=np.float32)
+
+
+def of_points(
+    values: NDArray[Any], offsets: NDArray[np.int64], numbers: NDArray[np.int64]
+) -> NDArray[Any]:
+    """Return values at the points of some streamlines, one after the other."""
     firsts = offsets[:-1][numbers]
     counts = offsets[1:][numbers] - firsts
     ends = np.cumsum(counts)
     take = np.arange(ends[-1] if len(ends) else 0) + np.repeat(firsts - (ends - counts), counts)
-    # A third of what indexing takes.
-    return np.asarray(points.take(take, axis=0), dtype=np.float32)
+    return np.asarray(values.take(take, axis=0))  # a third of what indexing takes

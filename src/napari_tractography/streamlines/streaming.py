@@ -28,7 +28,7 @@ from ..files.formats import (
     dtype_endings,
     listed,
     tractogram_endings,
-    tractogram_format,
+    written_tractogram_format,
 )
 from ..files.paths import at_home, ending_of
 from ..files.tractograms import open_stream
@@ -168,7 +168,7 @@ def save_chunks(
     ending = ending_of(target, tractogram_endings(), "a tractogram")
     check_points(dtype, ending, tolerance_mm)
     grid = reference.grid if isinstance(reference, Fod) else reference
-    if grid is None and tractogram_format(target).needs_grid:
+    if grid is None and written_tractogram_format(target).needs_grid:
         raise FileError(
             f"A {ending} file needs the image it belongs to as its reference; give it, or save as "
             f"{default_ending()}."

@@ -14,12 +14,13 @@ from numpy.typing import ArrayLike, NDArray
 
 from ..errors import FileError, InvalidTractogramError
 from ..files.streamline_arrays import StreamlineArrays
+from ..files.streamline_data import NO_DATA, StreamlineData
 from ..files.weights import checked_weights
 from ..geometry.grid import Grid
 from ..model.outcome import Outcome
 from ..model.stop import StopReason
 from ..runtime.arrays import real_numbers
-from .joining import OfChosen, end_to_end, gathered, joined
+from .joining import OfChosen, end_to_end, gathered, joined, of_points
 from .passing import Criteria, between, check_criteria, passing
 from .segments import lengths_mm
 
@@ -57,6 +58,11 @@ class Tractogram(Outcome):
         Of a run whose streamlines were all too short: what ended most of them.
     points_are_finite : bool
         Whether that is known, and need not be tested: that takes a twentieth of tracking.
+    data : StreamlineData, optional
+        Values per streamline, per point and of groups that other programs have put into a file.
+        They go wherever the streamlines go.
+    grid : Grid, optional
+        Of the image that the streamlines belong to, such as that in the header of a file.
 
     Raises
     ------
@@ -66,6 +72,7 @@ class Tractogram(Outcome):
     """
 
     __slots__ = (
+        "_data",
         "_index",
         "_lengths_mm",
         "_origin",
@@ -74,6 +81,7 @@ class Tractogram(Outcome):
         "_stop_reasons",
         "_stored",
         "_weights",
+        "grid",
         "n_seeds",
         "offsets",
         "short_since",
@@ -96,6 +104,8 @@ class Tractogram(Outcome):
         weights: ArrayLike | None = None,
         short_since: StopReason | None = None,
         points_are_finite: bool = False,
+        data: StreamlineData = NO_DATA,
+        grid: Grid | None = None,
     ) -> None:
         real = partial(real_numbers, error=InvalidTractogramError)
         self._points: NDArray[np.float32] | None = None
@@ -148,6 +158,9 @@ class Tractogram(Outcome):
                 raise InvalidTractogramError(
                     f"{label} has shape {array.shape}, but {n} streamlines need {shape}."
                 )
+        self._data: StreamlineData | None = data
+        _check_data(data, n, len(stored))
+        self.grid = grid
         self._index: SpatialIndex | None = None
         self.tally: dict[StopReason, int] = dict(tally or {})
         self.n_seeds, self.short_since = int(n_seeds), short_since
@@ -172,6 +185,8 @@ class Tractogram(Outcome):
             stop_reasons=arrays.stop_reasons,
             lengths_mm=arrays.lengths_mm,
             weights=arrays.weights,
+            data=arrays.data,
+            grid=arrays.grid,
         )
 
     @classmethod
@@ -198,7 +213,7 @@ class Tractogram(Outcome):
             origin = self._origin
             if origin is not None:
                 base, numbers = origin
-                _ = self.seed_index, self.stop_reasons, self.weights
+                _ = self.seed_index, self.stop_reasons, self.weights, self.data
                 if base._lengths_mm is not None:
                     _ = self.lengths_mm
                 self._points = gathered(base.stored_points, base.offsets, numbers)
@@ -215,6 +230,17 @@ class Tractogram(Outcome):
         Float16 of a file stays there until :attr:`points` asks for all of it.
         """
         return self.points if self._stored is None else self._stored
+
+    @property
+    def data(self) -> StreamlineData:
+        """What other programs say of the streamlines: values and groups."""
+        origin = self._origin  # before the slot, as of other columns
+        if self._data is None and origin is not None:
+            base, numbers = origin
+            self._data = base.data.picked(
+                numbers, lambda values: of_points(values, base.offsets, numbers)
+            )
+        return self._data or NO_DATA
 
     @property
     def n_streamlines(self) -> int:
@@ -268,6 +294,7 @@ class Tractogram(Outcome):
         chosen.offsets = np.concatenate([[0], np.cumsum(counts)])
         origin = self._origin  # read once: it goes when another thread asks for the points
         chosen._origin = (self, rows) if origin is None else (origin[0], origin[1][rows])
+        chosen.grid = self.grid
         chosen.tally, chosen.n_seeds = {}, 0  # how many seeds give just these is unknown
         return chosen
 
@@ -280,6 +307,8 @@ class Tractogram(Outcome):
             stop_reasons=self.stop_reasons,
             lengths_mm=self.lengths_mm,
             weights=self.weights,
+            data=self.data,
+            grid=self.grid,
         )
 
     def with_weights(self, weights: ArrayLike | None) -> Tractogram:
@@ -385,8 +414,8 @@ class Tractogram(Outcome):
         path : path-like
             The ending decides the format.
         reference : Fod or Grid, optional
-            The image that the streamlines belong to. Trk and trx store its grid; trk cannot do
-            without.
+            The image that the streamlines belong to, by default that of :attr:`grid`. Trk and trx
+            store its grid; trk cannot do without.
 
         Raises
         ------
@@ -400,10 +429,23 @@ class Tractogram(Outcome):
         if not isinstance(grid, Grid | None):
             kind = type(reference).__name__
             raise FileError(f"The reference of {path} is of type {kind}; give the Fod or its Grid.")
-        write_streamlines(self.arrays(), path, grid)
+        write_streamlines(self.arrays(), path, self.grid if grid is None else grid)
 
     def __repr__(self) -> str:
         return f"Tractogram({self.n_streamlines} streamlines, {self.n_points} points)"
+
+
+def _check_data(data: StreamlineData, n: int, n_points: int) -> None:
+    """Raise InvalidTractogramError where values are of other streamlines."""
+    for values, n_rows in ((data.per_streamline, n), (data.per_point, n_points)):
+        for name, array in values.items():
+            if len(array) != n_rows:
+                raise InvalidTractogramError(f"{name} has {len(array)} values, not {n_rows}.")
+    for name, members in data.groups.items():
+        if len(members) and not 0 <= members.min() <= members.max() < n:
+            raise InvalidTractogramError(
+                f"The group {name} has streamline {members.max()}, but there are {n}."
+            )
 
 
 def tally_from_counts(counts: NDArray[np.int64]) -> dict[StopReason, int]:
@@ -417,13 +459,15 @@ def load_tractogram(path: str | PathLike[str]) -> Tractogram:
     Parameters
     ----------
     path : path-like
-        .tck, .trk, .trx or legacy .vtk (ASCII or binary; coordinates are taken as RAS+ mm).
+        .tck, .trk, .tck.gz, .trk.gz, .trx or legacy .vtk (ASCII or binary; coordinates are taken
+        as RAS+ mm).
 
     Returns
     -------
     Tractogram
         With the seed indices, stop reasons, lengths and weights of trk and trx files that
-        :meth:`Tractogram.save` wrote; weights with impossible values are left out with a warning.
+        :meth:`Tractogram.save` wrote, the values and groups of other programs, and the grid of the
+        header; weights with impossible values are left out with a warning.
 
     Raises
     ------

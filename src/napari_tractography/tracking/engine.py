@@ -22,6 +22,7 @@ from numpy.typing import ArrayLike
 from ..errors import InvalidParameterError, InvalidTissuesError, UnfinishedError
 from ..fields.input_kind import BLOCKS, COEFFICIENTS, EIGENVECTORS, VECTORS
 from ..geometry.directions import function_cone
+from ..geometry.grid import Grid
 from ..model.fod import Fod
 from ..model.parameters import TrackingParameters
 from ..model.regions import Region, check_between, check_regions, listed_regions
@@ -262,7 +263,8 @@ def iter_chunks(
     parts = [_iter_one(run, execution, report) for run in runs]  # raises here on wrong input
     log_warnings(runs[0], inputs.between or ())
     once_more = partial(_iter_chunks, execution=execution, report=Report(), first_stream=0)
-    return _counted(telling_why_short(runs[0], _one_after_the_other(parts), once_more), report)
+    chunks = telling_why_short(runs[0], _one_after_the_other(parts), once_more)
+    return _counted(chunks, report, runs[0].fod.grid)
 
 
 def log_warnings(inputs: TrackingInput, ends: Sequence[Region] = ()) -> None:
@@ -307,11 +309,12 @@ def _iter_chunks(
 
 
 def _counted(
-    chunks: Generator[Tractogram, None, None], report: Report
+    chunks: Generator[Tractogram, None, None], report: Report, grid: Grid
 ) -> Generator[Tractogram, None, None]:
-    """Pass chunks on, and count seeds and streamlines."""
+    """Pass chunks on with their grid, and count seeds and streamlines."""
     with contextlib.closing(chunks):
         for chunk in chunks:
+            chunk.grid = grid
             report.n_seeds += chunk.n_seeds
             report.n_streamlines += len(chunk)
             yield chunk

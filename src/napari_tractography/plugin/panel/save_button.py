@@ -16,7 +16,7 @@ from ...files.formats import (
     imageless_endings,
     listed,
     tractogram_endings,
-    tractogram_format,
+    written_tractogram_format,
 )
 from ...files.trk import TRK
 from ...geometry.grid import Grid
@@ -51,9 +51,10 @@ class SaveButton(QPushButton):  # type: ignore[misc]
 
     @property
     def _grid(self) -> Grid | None:
-        """Of the FOD in which the streamlines were tracked."""
-        result = self.session.state.result
-        return None if result is None else result.grid
+        """Of the file of the streamlines, or of the FOD in which they were tracked."""
+        tractogram, result = self.session.tractogram, self.session.state.result
+        own = None if tractogram is None else tractogram.grid
+        return result.grid if own is None and result is not None else own
 
     @errors_shown()
     def save(self, path: str | Path) -> None:
@@ -64,7 +65,7 @@ class SaveButton(QPushButton):  # type: ignore[misc]
             show_error("There are no streamlines to save; run tracking first.")
             return
         is_known = has_ending(name, tractogram_endings())
-        if grid is None and is_known and tractogram_format(name).needs_grid:
+        if grid is None and is_known and written_tractogram_format(name).needs_grid:
             show_error(
                 f"{name} cannot be saved: a {name.lower().rpartition('.')[2]} file needs the grid "
                 "of a volume, and these streamlines have none; save them as "
