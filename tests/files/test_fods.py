@@ -134,6 +134,31 @@ def test_missing_orientation_is_mentioned(tmp_path, coefficients, caplog):
     assert "neither sform nor qform" in caplog.text
 
 
+@pytest.mark.parametrize(("shift_mm", "is_told"), [(50.0, True), (0.5, False)])
+def test_affines_that_contradict_each_other_are_told_once(tmp_path, caplog, shift_mm, is_told):
+    image = nib.Nifti1Image(np.ones((4, 5, 6), np.float32), np.diag([2.0, 2.0, 2.0, 1.0]))
+    image.set_qform(image.affine, 1)
+    moved = image.affine.copy()
+    moved[0, 3] += shift_mm
+    image.set_sform(moved, 2)
+    nib.save(image, tmp_path / "t1.nii")
+    for _ in range(2):
+        assert load_volume(tmp_path / "t1.nii")[1].affine[0, 3] == shift_mm
+    assert (
+        caplog.text.count("t1.nii lies up to 50 mm apart by its qform and by its sform") == is_told
+    )
+
+
+def test_a_negative_extent_is_refused(tmp_path):
+    path = _save(tmp_path / "fod.nii", np.ones((4, 3, 2, 6), np.float32))
+    raw = bytearray(path.read_bytes())
+    raw[48:50] = (-3).to_bytes(2, "little", signed=True)  # dim[4]
+    path.write_bytes(raw)
+    for load in (load_fod, load_volume, fods.load_fod):
+        with pytest.raises(FileError, match=r"fod\.nii"):
+            load(path)
+
+
 @pytest.mark.parametrize(
     ("shape", "message"),
     [

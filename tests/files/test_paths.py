@@ -7,6 +7,7 @@ import os
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from napari_tractography.errors import FileError
@@ -14,9 +15,12 @@ from napari_tractography.files.paths import (
     at_home,
     check_apart,
     check_writable,
+    existing_file,
     with_home,
     written_whole,
 )
+from napari_tractography.files.volume_files import load_volume, save_volume
+from napari_tractography.geometry.grid import Grid
 from napari_tractography.runtime.processes import unfinished_name
 
 LONGEST = 255  # bytes of a file's name, of most disks
@@ -45,8 +49,53 @@ def test_a_name_can_be_checked_if_and_only_if_it_can_be_written(tmp_path: Path) 
 @pytest.mark.skipif(sys.platform == "win32", reason="links are for administrators there")
 def test_a_link_is_checked_where_it_leads(tmp_path: Path) -> None:
     (tmp_path / "link.csv").symlink_to(tmp_path / "absent" / "t.csv")
-    with pytest.raises(FileError, match="does not exist"):
+    with pytest.raises(FileError, match=r"absent, to which .*link\.csv leads, does not exist"):
         check_writable(tmp_path / "link.csv")
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="the system has no pipes with names")
+def test_a_pipe_is_not_replaced(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.tck")
+    with pytest.raises(FileError, match=r"pipe\.tck is no plain file"):
+        check_writable(tmp_path / "pipe.tck")
+    assert (tmp_path / "pipe.tck").is_fifo()
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "words"),
+    [
+        ("t.tck", b"version https://git-lfs.github.com/spec/v1\noid sha256:1\n", "git lfs pull"),
+        ("t.tck", b"/annex/objects/MD5E-s1--1.tck\n", "datalad get t.tck"),
+        ("t.nii.gz", b"\\\1\0\0", "is not compressed, although its name says so"),
+        ("t.mgz", b"\0\0\0\1", "is not compressed, although its name says so"),
+        ("t.nii", b"\x1f\x8b\x08\0", r"is compressed by gzip; call it t\.nii\.gz"),
+    ],
+)
+def test_what_is_not_the_file_that_its_name_says_is_told(
+    tmp_path: Path, name: str, content: bytes, words: str
+) -> None:
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(FileError, match=words):
+        existing_file(tmp_path / name)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="links are for administrators there")
+def test_links_that_lead_nowhere_are_told(tmp_path: Path) -> None:
+    (tmp_path / "a.tck").symlink_to(".git/annex/objects/Xx/Yy/MD5E-s1--1.tck")
+    (tmp_path / "b.tck").symlink_to("absent.tck")
+    with pytest.raises(FileError, match=r"content of .*a\.tck is not here; get it: datalad get"):
+        existing_file(tmp_path / "a.tck")
+    with pytest.raises(FileError, match=r"b\.tck is a link to absent\.tck, which does not"):
+        existing_file(tmp_path / "b.tck")
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no name of a user there")
+def test_a_file_whose_name_begins_with_a_tilde_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    save_volume(np.ones((2, 2, 2)), Grid((2, 2, 2), np.eye(4)), "~x.nii")
+    assert load_volume("~x.nii")[0].sum() == 8
 
 
 def test_on_windows_a_name_that_begins_with_a_tilde_is_a_name(

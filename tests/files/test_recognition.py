@@ -23,6 +23,18 @@ from napari_tractography.model.phantoms import make_phantom
 FODS = ("fibercup/fod.nii.gz", "brain/fod_template.mif.gz", "yoga/fod_sh8.nii.gz",
         "cross/fod.nii.gz", "act/fods.mif", "reference/brain_fod_as_nifti.nii.gz")  # fmt: skip
 
+
+def test_an_order_that_values_do_not_tell_is_told_as_a_guess(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = save(tmp_path / "noise.nii", np.tile([3.0, 2, 1, 0.1, 0.1, 0.1], (40, 1)))
+    monkeypatch.setattr(recognition, "recognise", lambda values, n: None)
+    load_fod(path, kind="tensor", order="mrtrix")
+    assert not caplog.messages
+    load_fod(path, kind="tensor")
+    assert caplog.messages[0].startswith("The order of the elements in noise.nii is a guess, ")
+
+
 Run = Callable[..., Path]
 
 
@@ -303,6 +315,6 @@ def test_labels_of_freesurfer_are_read_as_they_are(tmp_path: Path) -> None:
         np.testing.assert_array_equal(found, labels)
         assert found.dtype.kind == "i"
         np.testing.assert_allclose(grid.affine, affine)
-    (tmp_path / "cut.mgz").write_bytes(path.read_bytes()[:10])
+    (tmp_path / "cut.mgz").write_bytes(path.with_suffix(".mgz").read_bytes()[:10])
     with pytest.raises(FileError, match="cannot be read as FreeSurfer's"):
         load_volume(tmp_path / "cut.mgz")

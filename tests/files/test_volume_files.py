@@ -48,11 +48,13 @@ def test_volume_comes_back(
     assert grid.same_space(GRID)
 
 
-def test_sheared_grid_keeps_its_sform(tmp_path: Path) -> None:
+def test_sheared_grid_keeps_its_sform(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     affine = AFFINE.copy()
     affine[0, 0] = 0.7
     save_volume(np.ones(GRID.shape), Grid(GRID.shape, affine), tmp_path / "map.nii")
     assert np.allclose(nib.load(tmp_path / "map.nii").affine, affine)
+    load_volume(tmp_path / "map.nii")
+    assert not caplog.messages  # of forms that contradict each other
 
 
 @pytest.mark.parametrize(

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import contextlib
 import gzip
+import logging
 import lzma
 import struct
 import warnings
 import zipfile
 import zlib
 from collections.abc import Iterator
+from functools import lru_cache
 from pathlib import Path
 
 from ..errors import FileError
+
+logger = logging.getLogger(__name__)
 
 # What libraries are known to raise on files that are not what they claim to be, besides nibabel's.
 MALFORMED: tuple[type[Exception], ...] = (
@@ -65,6 +69,20 @@ def image_errors() -> tuple[type[Exception], ...]:
         zlib.error,
         struct.error,
     )
+
+
+def tell_once(file: Path, text: str) -> None:
+    """Warn of what was guessed of a file, however often it is read, until it changes."""
+    try:
+        changed_ns = file.stat().st_mtime_ns
+    except OSError:
+        changed_ns = 0
+    _tell(str(file.absolute()), changed_ns, text)
+
+
+@lru_cache(maxsize=1024)
+def _tell(file: str, changed_ns: int, text: str) -> None:
+    logger.warning("%s", text)
 
 
 @contextlib.contextmanager

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import logging
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import FileError
-from .damage import image_errors
+from .damage import image_errors, tell_once
 from .description import VolumeFormat
 from .paths import ending_of, written_whole
 
@@ -17,11 +16,10 @@ if TYPE_CHECKING:
     from ..geometry.grid import Grid
     from .stored_images import StoredImage
 
-logger = logging.getLogger(__name__)
-
 ENDINGS = (".nii", ".nii.gz")
 SYMMETRIC_MATRIX = 1005  # NIfTI's intent code
 UNIT_BITS, OTHER_UNITS = 0x7, {1: "metre", 3: "micrometre"}  # of NIfTI's xyzt_units; 2 is mm
+MOST_APART = 0.5  # voxels between the places by qform and sform, which rounding explains
 MOST_ALONG_AXIS = 32767  # voxels, which NIfTI counts with 16 bits
 
 
@@ -33,26 +31,36 @@ def read_nifti_header(path: Path) -> StoredImage:
     from .stored_images import StoredImage
 
     try:
-        image = nib.load(path)
+        image = nib.load(path.absolute())  # nibabel takes ~ for a user's folder
         header, proxy = image.header, image.dataobj
         has_affine = bool(header["sform_code"] or header["qform_code"])
         shape, affine, dtype = tuple(map(int, image.shape)), image.affine, np.dtype(proxy.dtype)
         offset, slope, intercept = int(proxy.offset), float(proxy.slope), float(proxy.inter)
+        apart_mm = _apart_mm(header, shape)
         intent, unit = int(header["intent_code"]), int(header["xyzt_units"]) & UNIT_BITS
     except image_errors() as error:
         raise FileError(
             f"{path} cannot be read as NIfTI ({error}); copy or export it again."
         ) from None
+    if min(shape, default=0) < 1:
+        raise FileError(f"{path} has shape {shape}, which is none; copy or export it again.")
     if not has_affine:
-        logger.warning(
-            "%s has neither sform nor qform: where it lies, and which side is left, is a guess.",
-            path.name,
+        tell_once(
+            path,
+            f"{path.name} has neither sform nor qform: where it lies, and which side is left, is a "
+            "guess.",
+        )
+    if apart_mm > MOST_APART * min(header.get_zooms()[:3], default=0.0):
+        tell_once(
+            path,
+            f"{path.name} lies up to {apart_mm:.3g} mm apart by its qform and by its sform, which "
+            "contradict each other; the sform is taken, as by MRtrix3.",
         )
     if unit in OTHER_UNITS:
-        logger.warning(
-            "%s names the %s as its unit, but is read in mm, as MRtrix3 does; scale its affine.",
-            path.name,
-            OTHER_UNITS[unit],
+        tell_once(
+            path,
+            f"{path.name} names the {OTHER_UNITS[unit]} as its unit, but is read in mm, as MRtrix3 "
+            "does; scale its affine.",
         )
     return StoredImage(
         path=path,
@@ -67,6 +75,18 @@ def read_nifti_header(path: Path) -> StoredImage:
         intercept=intercept,
         declares=_declared(path, intent, shape),
     )
+
+
+def _apart_mm(header: Any, shape: tuple[int, ...]) -> float:
+    """Return how far apart the two affines put a corner of the image; 0 where one is not there."""
+    import numpy as np
+
+    forms = [header.get_qform(coded=True)[0], header.get_sform(coded=True)[0]]
+    if any(form is None for form in forms):
+        return 0.0
+    corners = np.array([*np.ndindex(2, 2, 2)]) * (np.array([*shape, 1, 1, 1])[:3] - 1)
+    off = (forms[0] - forms[1])[:3] @ np.column_stack([corners, np.ones(8)]).T
+    return float(np.linalg.norm(off, axis=0).max())
 
 
 def _declared(path: Path, intent: int, shape: tuple[int, ...]) -> str:
@@ -96,6 +116,8 @@ def write_nifti(values: NDArray[Any], grid: Grid, path: Path) -> None:
     image = nib.Nifti1Image(_as_stored(values, path), grid.affine)
     image.set_qform(grid.affine, code=1)
     image.set_sform(grid.affine, code=1)
+    if _apart_mm(image.header, values.shape) > MOST_APART * grid.voxel_sizes_mm.min():
+        image.header["qform_code"] = 0  # it holds no shear
     image.header.set_xyzt_units(xyz="mm")
     with written_whole(path) as temporary:
         nib.save(image, temporary)

@@ -20,6 +20,10 @@ from pathlib import Path
 
 from ..errors import FileError
 from ..runtime.processes import UNFINISHED, is_left_over, unfinished_name
+from .inflating import MAGIC, PACKED
+
+HEAD_BYTES = 100  # that tell pointers from content
+LFS, ANNEX = b"version https://git-lfs.github.com/", "annex/objects/"
 
 _given_up: ContextVar[threading.Event | None] = ContextVar("given_up", default=None)
 
@@ -75,18 +79,44 @@ def with_home(text: str) -> str:
 def existing_file(path: str | PathLike[str]) -> Path:
     """Return the path of a file that is there.
 
-    Raises FileError when there is none, or it is a folder.
+    Raises FileError when there is none, it is a folder, or it is only a pointer to its content.
     """
     file = at_home(path)
     try:
-        if file.is_file():
-            return file
-        is_folder = file.is_dir()
+        is_file, is_folder = file.is_file(), file.is_dir()
+        target = os.readlink(file) if file.is_symlink() else ""
     except (OSError, ValueError) as error:  # a name too long for the system, a NUL character
         raise FileError(f"{file} cannot be looked up ({error}); check the path.") from None
+    if is_file:
+        _check_content(file)
+        return file
     if is_folder:
         raise FileError(f"{file} is a folder; give a file inside it.")
+    if ANNEX in target.replace("\\", "/"):
+        raise FileError(f"The content of {file} is not here; get it: datalad get {file.name}.")
+    if target:
+        raise FileError(f"{file} is a link to {target}, which does not exist; check both paths.")
     raise FileError(f"{file} does not exist; check the path.")
+
+
+def _check_content(file: Path) -> None:
+    """Raise FileError where a file is a pointer to its content, or is packed and not called so."""
+    try:
+        with file.open("rb") as stream:
+            head = stream.read(HEAD_BYTES)
+    except OSError:  # which whoever reads it tells
+        return
+    if head.startswith(LFS):
+        raise FileError(f"{file} is a pointer of Git LFS; get its content: git lfs pull.")
+    if head.startswith(f"/{ANNEX}".encode()):
+        raise FileError(
+            f"{file} is a pointer of git-annex; get its content: datalad get {file.name}."
+        )
+    is_called_packed = file.name.lower().endswith(PACKED)
+    if is_called_packed and len(head) > len(MAGIC) and not head.startswith(MAGIC):
+        raise FileError(f"{file} is not compressed, although its name says so; rename it.")
+    if not is_called_packed and head.startswith(MAGIC):
+        raise FileError(f"{file} is compressed by gzip; call it {file.name}.gz.")
 
 
 def check_writable(path: str | PathLike[str]) -> None:
@@ -156,12 +186,17 @@ def written_whole(
     try:
         target = wanted.resolve()
         is_folder, has_parent = target.is_dir(), target.parent.is_dir()
+        is_special = target.exists() and not (is_folder or target.is_file())
     except (OSError, ValueError, RuntimeError) as error:
         raise FileError(f"{wanted} cannot be written ({error}); check the path.") from None
     if is_folder:
         raise FileError(f"{wanted} is a folder; give the name of a file inside it.")
+    if is_special:  # which would be replaced
+        raise FileError(f"{wanted} is no plain file; give the name of one.")
     if not has_parent:
-        raise FileError(f"The folder {wanted.parent} does not exist; create it first.")
+        link = f", to which {wanted} leads," if wanted.is_symlink() else ""
+        folder = target.parent if link else wanted.parent
+        raise FileError(f"The folder {folder}{link} does not exist; create it first.")
     _clear(target.parent)
     # The whole name at the end keeps endings such as .nii.gz, by which writers choose a format.
     temporary = target.with_name(f".{unfinished_name()}-{target.name}")

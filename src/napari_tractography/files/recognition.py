@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from ..errors import AmbiguousKindError, InvalidFodError
 from ..fields.input_kind import N_FIRST, UNCLEAR, InputKind, Kind
 from ..fields.kinds import KINDS, SH, kinds_of_so_many, read_kinds, recognise
+from .damage import tell_once
 from .formats import listed
 from .headers import check_numeric, read_header
 from .stored_images import StoredImage
@@ -92,8 +93,15 @@ def with_order(kind: Kind, stored: StoredImage) -> Kind:
     found = recognise(values, n_volumes) if len(values) else None
     if found is not None and found.name == kind.name:
         return found
-    is_declared = stored.declares == kind.name
-    return replace(kind, order=kind.declared_order) if is_declared else kind
+    if stored.declares == kind.name:
+        return replace(kind, order=kind.declared_order)
+    if len(values):
+        tell_once(
+            stored.path,
+            f"The order of the elements in {stored.path.name} is a guess, {kind.order!r}: its "
+            "values do not tell; say order.",
+        )
+    return kind
 
 
 def _n_volumes(stored: StoredImage) -> int:

@@ -129,7 +129,7 @@ def save_volume(values: ArrayLike, grid: Grid, path: str | PathLike[str]) -> Non
     values : (x, y, z) array_like
         Bool is written as uint8, 64-bit integers as 32-bit ones, all floats as float32.
     grid : Grid
-        Its affine is written as sform and, as far as it goes, as qform, in scanner space.
+        Its affine is written as sform and, unless it shears, as qform, in scanner space.
     path : path-like
         .nii or .nii.gz. An older file is replaced.
     """
