@@ -18,6 +18,7 @@ from corpus import (
     add_to_table,
     image_in,
     lines,
+    load_by_blocks,
     load_mapped,
     load_project,
     load_recipe,
@@ -35,6 +36,7 @@ from mutations import damaged_archive, deep
 import napari_tractography as nt
 from napari_tractography.errors import MOST_CHARACTERS, FileError, MissingPackageError
 from napari_tractography.files.volume_files import load_mask, load_volume
+from napari_tractography.files.weights import load_weights
 from napari_tractography.recipes.numbers import BITS, numbers_of
 from napari_tractography.recipes.recipe import Recipe
 from napari_tractography.streamlines.tractogram import load_tractogram
@@ -302,16 +304,66 @@ def test_a_table_of_results_with_a_row_of_another_length(tmp_path: Path, row: st
     assert "longer or shorter than its header" in outcome(add_to_table, path)
 
 
-@pytest.mark.parametrize("n_voxels", [2**31, 2**62])
-def test_a_zarr_that_says_it_is_endless(tmp_path: Path, n_voxels: int) -> None:
-    """Dask lists all chunks of an axis."""
+@pytest.mark.parametrize(
+    ("shape", "chunks", "words"),
+    [
+        ([12, 2**31, 9], [6, 5, 9], "cannot be read as Zarr"),
+        ([12, 2**62, 9], [6, 5, 9], "cannot be read as Zarr"),
+        ([10**6] * 3, [100] * 3, "more than 4,194,304"),
+        ([10**6] * 3, [10**6] * 3, "of memory and this machine has 0.1 GB"),
+    ],
+)
+def test_a_zarr_that_says_it_is_endless(
+    tmp_path: Path, shape: list[int], chunks: list[int], words: str
+) -> None:
+    """Dask lists all chunks, and reads whole ones."""
     pytest.importorskip("zarr", reason="zarr is not installed")
     path = tmp_path / "image.zarr" / "zarr.json"
     save_zarr(path)
     content = json.loads(path.read_text("utf-8"))
-    content["shape"][1] = n_voxels
+    content["shape"] = shape
+    content["chunk_grid"]["configuration"]["chunk_shape"] = chunks
     path.write_text(json.dumps(content), "utf-8")
-    assert "cannot be read as Zarr" in outcome(image_in, path)
+    assert words in outcome(image_in, path)
+
+
+def test_weights_that_unpack_without_end_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "weights.txt.gz"
+    path.write_bytes(gzip.compress(bytes(MACHINE_BYTES + (32 << 20)), 1))
+    assert "unpacks to more than" in outcome(load_weights, path)
+    path.write_bytes(gzip.compress(b"0.5\n1\n"))
+    assert load_weights(path).tolist() == [0.5, 1]
+
+
+@pytest.mark.parametrize("ending", [".tck", ".trk"])
+def test_streamlines_that_unpack_without_end_are_refused(tmp_path: Path, ending: str) -> None:
+    lines().save(tmp_path / f"a{ending}", reference=GRID)
+    content = (tmp_path / f"a{ending}").read_bytes()[: -12 if ending == ".tck" else None]
+    path = tmp_path / f"b{ending}.gz"
+    path.write_bytes(gzip.compress(content + bytes(2 * MACHINE_BYTES), 1))
+    for load in (load_tractogram, load_by_blocks):
+        assert "machine has 0.1 GB; check the file" in outcome(load, path)
+
+
+@pytest.mark.parametrize("name", ["fod.mif.gz", "fod.nii.gz"])
+def test_a_flipped_bit_is_seen_where_something_follows_the_image(tmp_path: Path, name: str) -> None:
+    path = tmp_path / name
+    if name.endswith(".mif.gz"):
+        raw = mif() + b"and more" * 100
+    else:
+        save_nifti(tmp_path / "fod.nii")
+        raw = (tmp_path / "fod.nii").read_bytes() + b"and more" * 100
+    packed = bytearray(gzip.compress(raw, 0))  # stored as it is
+    at = packed.index(raw[500:540])
+    path.write_bytes(packed)
+    assert not outcome(load_sh, path)
+    packed[at] ^= 1
+    path.write_bytes(packed)
+    assert f"{name} is truncated or corrupt" in outcome(load_sh, path)
+
+
+def load_sh(path: Path) -> nt.Fod:
+    return nt.load_fod(path, kind="sh")
 
 
 @pytest.mark.parametrize(

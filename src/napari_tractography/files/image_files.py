@@ -27,6 +27,7 @@ from ..runtime.extras import needs_extra
 from .formats import has_ending, volume_endings
 from .hashing import sha256_of
 from .paths import at_home, existing_file
+from .stored_images import check_memory
 from .volume_files import load_volume
 
 TIFF, NUMPY = (".tif", ".tiff"), (".npy",)
@@ -45,7 +46,7 @@ SLAB_VOXELS = 1 << 22  # that are compared in one go
 MOST_READ_VOXELS = 1 << 24  # of an image that is read in part and yet compared as a whole
 MOST_BYTES = 4 << 30  # of a file whose SHA-256 is taken of all of it
 MOST_COMPARED_BYTES = 512 << 20  # of an image in memory, while a window waits: under a second
-MOST_CHUNKS = 1_000_000  # along an axis: more are in no image
+MOST_CHUNKS = 1 << 22  # of an image, all of which Dask lists: seconds, and a gigabyte
 MOST_PARTS = 64  # time points and channels among which an image is sought
 
 Box = tuple[slice, slice, slice]
@@ -307,9 +308,14 @@ def _zarr_levels(path: str, key: str) -> tuple[list[Any], str]:
             raise ValueError("it is a group without an image; name one of its arrays")
         for array in arrays:
             each = zip(array.shape, array.chunks, strict=True)
-            if any(n > size * MOST_CHUNKS for n, size in each):  # Dask lists them all
-                raise ValueError(f"shape {array.shape} in chunks of {array.chunks}")
+            if math.prod(-(-n // max(size, 1)) for n, size in each) > MOST_CHUNKS:
+                raise ValueError(
+                    f"shape {array.shape} in chunks of {array.chunks}, more than {MOST_CHUNKS:,}"
+                )
+            check_memory(Path(path), array.chunks, math.prod(array.chunks) * array.dtype.itemsize)
         levels = [dask.array.from_array(array, chunks=array.chunks, name=False) for array in arrays]
+    except FileError:
+        raise
     except Exception as error:  # whatever stores and codecs raise
         if is_remote(path) and isinstance(error, ImportError):  # what its protocol takes
             protocol = path.partition("://")[0].lower()

@@ -37,14 +37,23 @@ def read_tck(path: Path) -> StreamlineArrays:
 
     Raises FileError when the header makes no sense, or the end marker is missing.
     """
+    from .stored_images import check_memory
     from .streamline_arrays import joined
 
-    return joined(list(iter_tck(path, AT_ONCE)))
+    parts: list[StreamlineArrays] = []
+    n_points = 0
+    for part in iter_tck(path, AT_ONCE):
+        parts.append(part)
+        n_points += len(part.points)
+        check_memory(path, (n_points, 3), 12 * n_points, "check the file")
+    return joined(parts)
 
 
 def iter_tck(path: Path, n_streamlines: int) -> Iterator[StreamlineArrays]:
     """Yield the same as :func:`read_tck`, so many streamlines at a time."""
     import numpy as np
+
+    from .stored_images import check_memory
 
     with opened(path) as stream:
         dtype = _seek_numbers(path, stream)
@@ -53,6 +62,8 @@ def iter_tck(path: Path, n_streamlines: int) -> Iterator[StreamlineArrays]:
         while not is_end:
             rows, is_end = _next_rows(path, stream, dtype)
             parts.append(rows)
+            n_rows = sum(map(len, parts))  # of a packed file, of which there may be no end
+            check_memory(path, (n_rows, 3), 12 * n_rows, "check the file")
             n_held += int(np.isnan(rows).all(axis=1).sum())
             if n_held < n_streamlines and not is_end:
                 continue

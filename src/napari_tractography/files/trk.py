@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from .streamline_arrays import StreamlineArrays
 
 HEADER_BYTES = 1000
+PIECE_BYTES = 1 << 24  # that are unpacked at once
 MOST_NAMES = 10  # of values per streamline, and as many per point
 
 
@@ -275,6 +276,8 @@ def _numbers(path: Path, header: Mapping[str, Any]) -> NDArray[np.float32]:
     import numpy as np
     from nibabel.streamlines import Field
 
+    from .stored_images import check_memory
+
     dtype = np.dtype(f"{header[Field.ENDIANNESS]}f4")
     if not path.name.lower().endswith(PACKED):
         n, rest = divmod(path.stat().st_size - HEADER_BYTES, 4)
@@ -284,8 +287,12 @@ def _numbers(path: Path, header: Mapping[str, Any]) -> NDArray[np.float32]:
             return np.empty(0, np.float32)
         found: NDArray[Any] = np.memmap(path, dtype, "r", offset=HEADER_BYTES, shape=(n,))
     else:
+        content = bytearray()
         with opened(path) as stream:
-            found = np.frombuffer(stream.read()[HEADER_BYTES:], dtype)
+            while part := stream.read(PIECE_BYTES):
+                content += part
+                check_memory(path, (len(content) // 12, 3), 2 * len(content), "check the file")
+        found = np.frombuffer(content, dtype, offset=HEADER_BYTES)
     return found.astype(np.float32, copy=False)
 
 
