@@ -15,6 +15,7 @@ import zarr
 import napari_tractography as nt
 from napari_tractography import cli
 from napari_tractography.errors import FileError, InvalidFodError, MissingFilesError
+from napari_tractography.files import servers
 from napari_tractography.model.image_phantoms import Tube, draw
 from napari_tractography.recipes.image_sources import reading_of
 from napari_tractography.recipes.python_code import image_lines, script
@@ -80,6 +81,35 @@ def test_a_run_in_an_image_is_made_again(
     assert inputs.fod.blocks.n_made == 0  # it is opened, and not worked out
     assert cli.main(["replay", str(tmp_path / "r.json")]) == 0
     assert "the same streamlines as the recipe's" in capsys.readouterr().out
+
+
+def test_a_server_that_only_a_file_names_is_not_contacted(
+    tmp_path: Path, served, monkeypatch: pytest.MonkeyPatch, capsys
+) -> None:
+    monkeypatch.setattr(servers, "_allowed", set())
+    written(tmp_path, "zarr")
+    address = f"http://127.0.0.1:{served.server_port}/tube.zarr"
+    project = nt.Project()
+    project.add("wall", recipe_of(fod_of(TUBE.image), address, "scan/0"))
+    project.save(tmp_path / "p.tracts.json")
+    assert "allow_server('http://127.0.0.1:" in project.as_python()
+    servers._allowed.clear()
+
+    def contact(*_: object) -> None:
+        raise AssertionError("a server was contacted")
+
+    with monkeypatch.context() as there:
+        there.setattr("zarr.open", contact)
+        opened = nt.Project.load(tmp_path / "p.tracts.json")
+        assert opened.changed_files() == []
+        assert opened.unasked_files() == [address]
+        opened.save(tmp_path / "again.tracts.json")
+        with pytest.raises(FileError, match=r"not contacted unless .*--allow-server http://127"):
+            opened.bundles["wall"].tractogram()
+    replay = ["replay", str(tmp_path / "p.tracts.json"), "--allow-server", address]
+    assert cli.main(replay) == 0
+    assert "wall: " in capsys.readouterr().out
+    assert opened.unasked_files() == []
 
 
 def test_a_project_finds_a_zarr_that_moved_with_it(tmp_path: Path) -> None:

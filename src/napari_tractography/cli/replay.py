@@ -87,14 +87,25 @@ def add_replay(commands: Any) -> None:
         action="append",
         default=[],
     )
+    parser.add_argument(
+        "--allow-server",
+        metavar="ADDRESS",
+        action="append",
+        default=[],
+        help="server that may be contacted where RECIPE or PROJECT names images on it, such as "
+        "https://example.org; may be repeated",
+    )
     add_execution(parser)
     parser.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> int:
     """Track again and compare; return the exit code."""
+    from ..files.servers import allow_server
     from ..recipes.project import is_project
 
+    for address in options.allow_server:
+        allow_server(address)
     with execution_of(options) as execution:
         _check_flags(options, is_project=is_project(options.recipe))
         if is_pattern(options.fod):

@@ -20,6 +20,7 @@ from ..errors import FileError, InvalidParameterError, MissingFilesError, Tracto
 from ..files.hashing import sha256_of
 from ..files.image_files import is_remote
 from ..files.paths import at_home, existing_file
+from ..files.servers import is_allowed, server_of
 from .bundle import Bundle, Source, checked_name
 from .codec import (
     decoded,
@@ -162,14 +163,22 @@ class Project:
     def changed_files(self) -> list[str]:
         """Return the files that are not as they were, by their SHA-256; missing ones as well.
 
-        All of them are read, which takes a while for large ones.
+        All of them are read, which takes a while for large ones, but for :meth:`unasked_files`.
         """
         parts = {
             part.path: part
             for bundle in self.bundles.values()
             for part in _parts_of_files(bundle.source)
         }
-        return [path for path, part in parts.items() if _has_changed(part)]
+        unasked = self.unasked_files()
+        return [path for path, part in parts.items() if path not in unasked and _has_changed(part)]
+
+    def unasked_files(self) -> list[str]:
+        """Return the addresses on servers that nobody has allowed to be contacted.
+
+        See :func:`~napari_tractography.files.servers.allow_server`.
+        """
+        return [path for path in self.files() if is_remote(path) and not is_allowed(path)]
 
     def content(self, folder: str | PathLike[str]) -> dict[str, Any]:
         """Return the project as plain values, with paths relative to a folder.
@@ -227,7 +236,10 @@ class Project:
         absolute paths.
         """
         imports: set[str] = set()
-        lines = ["project = nt.Project()"]
+        servers = dict.fromkeys(server_of(path) for path in self.files() if is_remote(path))
+        if servers:
+            imports.add("from napari_tractography.files.servers import allow_server")
+        lines = [*(f"allow_server({server!r})" for server in servers), "project = nt.Project()"]
         for bundle in self.bundles.values():
             source = expression(bundle.source, imports, 4)
             look = f"colour={bundle.colour!r}, visible={bundle.visible!r}"
@@ -402,7 +414,9 @@ def _hashed(source: Source) -> Source:
     """Return a source in which every file has its SHA-256."""
 
     def hashed(part: Any) -> Any:
-        sha256 = part.sha256 or _sha256_now(part, source.folder)
+        sha256 = part.sha256
+        if not sha256 and not (is_remote(part.path) and not is_allowed(part.path)):
+            sha256 = _sha256_now(part, source.folder)
         return dataclasses.replace(part, sha256=sha256)
 
     return _mapped(source, hashed)

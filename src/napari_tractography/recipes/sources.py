@@ -22,6 +22,7 @@ from ..files.fods import fod_reader
 from ..files.hashing import sha256_of
 from ..files.image_files import existing_image, image_sha256, is_remote
 from ..files.paths import existing_file
+from ..files.servers import allow_server, check_allowed
 from ..model.fod import Fod
 from ..model.phantoms import PHANTOM_LMAX, make_phantom
 from ..model.regions import Region
@@ -141,6 +142,8 @@ class FodSource:
             When the file cannot be read, or does not hold that image.
         """
         location = str(path) if is_remote(path) else str(existing_image(path).absolute())
+        if is_remote(path):
+            allow_server(location)  # whoever names it here means it
         reading = reading_of(fod, location, key, odf_voxels=odf_voxels)
         source = cls(path=location, kind=fod.kind, image=reading)
         return dataclasses.replace(source, sha256=source.sha256_now()) if hashed else source
@@ -224,7 +227,12 @@ class FodSource:
         return fod, dataclasses.replace(self, sha256=sha256)
 
     def _location(self, folder: Path | None) -> str:
-        """Return where the file of an image is, or its address; "" of a phantom."""
+        """Return where the file of an image is, or its address; "" of a phantom.
+
+        Raises FileError when its server may not be contacted.
+        """
+        if is_remote(self.path):
+            check_allowed(self.path)
         if not self.path or is_remote(self.path):
             return self.path
         return str(located(self.path, folder))

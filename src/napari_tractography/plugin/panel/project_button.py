@@ -23,6 +23,7 @@ from qtpy.QtWidgets import (
 )
 
 from ...errors import FileError, MissingFilesError
+from ...files.servers import PROTOCOLS, allow_server, check_allowed, is_allowed, server_of
 from ...recipes.bundle import Bundle
 from ...recipes.mirror import midsagittal_x_mm
 from ...recipes.project import ENDING, Project
@@ -201,6 +202,7 @@ class ProjectButton(QPushButton):  # type: ignore[misc]
         project = self._load(path)
         if not project.bundles:
             raise FileError(f"{Path(path).name} holds no bundles.")
+        self._ask_servers(project)
         layers = self.layers.fod_layers(project, self)
         masks: dict[VolumeSource, Layer] = {}  # one layer for all bundles that share it
         states = [
@@ -224,6 +226,23 @@ class ProjectButton(QPushButton):  # type: ignore[misc]
                 if found is None:
                     raise
                 paths.update(found)
+
+    def _ask_servers(self, project: Project) -> None:
+        """Ask, once a server, whether it may be contacted. Raises FileError where it may not."""
+        for address in project.unasked_files():
+            server = server_of(address)
+            if is_allowed(address):  # since another file on it was asked about
+                continue
+            if not server.startswith(tuple(f"{protocol}://" for protocol in PROTOCOLS)):
+                check_allowed(address)
+            answer = QMessageBox.question(
+                self.window(),
+                "Contact a server?",
+                f"The project takes {Path(address).name} from {server}. Contact that server?",
+            )
+            if answer != QMessageBox.StandardButton.Yes:
+                raise FileError(f"{server} was not contacted, and the project was not opened.")
+            allow_server(address)
 
     def _begin(self, opening: Opening) -> None:
         if self.opening is not None:

@@ -218,6 +218,8 @@ def _track(opening: Opening, execution: Execution) -> Iterator[BundleProgress]:
     yield BundleProgress(bundles[0].name, 0.0)
     for path in opening.project.changed_files():
         opening.problems.append(f"The file {path} is not what it was.")
+    for path in opening.project.unasked_files():
+        opening.problems.append(f"{path} was not looked at.")
     for number, bundle in enumerate(bundles):
         if opening.cancelled.is_set():
             return
