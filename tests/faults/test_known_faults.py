@@ -8,6 +8,7 @@ import struct
 import zipfile
 import zlib
 from base64 import b64encode
+from dataclasses import replace
 from pathlib import Path
 
 import nibabel as nib
@@ -37,8 +38,10 @@ import napari_tractography as nt
 from napari_tractography.errors import MOST_CHARACTERS, FileError, MissingPackageError
 from napari_tractography.files.volume_files import load_mask, load_volume
 from napari_tractography.files.weights import load_weights
-from napari_tractography.recipes.numbers import BITS, numbers_of
+from napari_tractography.recipes.edits import Edit
+from napari_tractography.recipes.numbers import BITS, MOST_NUMBERS, numbers_of
 from napari_tractography.recipes.recipe import Recipe
+from napari_tractography.recipes.volume_sources import VolumeSource
 from napari_tractography.streamlines.tractogram import load_tractogram
 from napari_tractography.tracking.costs import PerformanceModel
 
@@ -234,6 +237,35 @@ def test_an_fod_stored_voxel_by_voxel_is_refused_too(tmp_path: Path) -> None:
     path.write_bytes(header.encode().ljust(400, b"\0") + bytes([1]) * int(np.prod(shape)))
     told = outcome(lambda path: nt.load_fod(path, kind="sh"), path)
     assert "of memory and this machine has 0.1 GB" in told
+
+
+@pytest.mark.parametrize("numbers", ["0-134217727", BITS + "full"])
+def test_numbers_beyond_the_last_streamline_are_refused_before_they_are_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, numbers: str
+) -> None:
+    if numbers == BITS + "full":
+        bits = zlib.compress(bytes([255]) * (MOST_NUMBERS // 8), 9)
+        numbers = BITS + b64encode(bits).decode("ascii")
+    edit = Edit("keep", numbers)
+    monkeypatch.setattr("napari_tractography.recipes.edits.numbers_of", None)
+    assert "names streamline 134217727, but there are 3" in outcome(
+        lambda path: edit.apply(lines()), tmp_path
+    )
+    assert edit.text == "keep 134,217,728 streamlines"
+
+
+def test_a_recipe_of_more_seeds_than_anyone_places_is_refused_at_once() -> None:
+    many = replace(recipe(), seeds=recipe().seeds[:1] * 100_000)
+    with pytest.raises(FileError, match="has 100,000 sources of seeds, more than 10,000"):
+        many.inputs()
+
+
+def test_a_mask_in_a_recipe_larger_than_memory_is_refused(tmp_path: Path) -> None:
+    text = b64encode(zlib.compress(bytes(1 << 27), 9)).decode("ascii")
+    source = VolumeSource(voxels=text, shape=(1024,) * 3, affine=tuple(map(tuple, np.eye(4))))
+    assert "of memory and this machine has 0.1 GB; crop it" in outcome(
+        lambda path: source.load(), tmp_path
+    )
 
 
 def test_text_in_a_recipe_that_unpacks_to_gigabytes_is_damaged() -> None:

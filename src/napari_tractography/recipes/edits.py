@@ -20,7 +20,7 @@ from ..model.regions import Region
 from ..streamlines.cutting import cut_beyond
 from ..streamlines.passing import check_rule
 from ..streamlines.tractogram import Tractogram
-from .numbers import numbers_of, text_of
+from .numbers import how_many, largest, numbers_of, text_of
 from .sources import RegionSource
 
 KINDS = ("keep", "delete", "cut", "outliers", "lengths", "weights", "regions")
@@ -134,8 +134,8 @@ class Edit:
         """What it does, in a few words."""
         upper = "" if self.most is None else f" to {self.most:g}"
         words = {
-            "keep": f"keep {len(self.chosen):,} streamlines",
-            "delete": f"delete {len(self.chosen):,} streamlines",
+            "keep": f"keep {how_many(self.numbers):,} streamlines",
+            "delete": f"delete {how_many(self.numbers):,} streamlines",
             "cut": "cut beyond a plane",
             "outliers": f"outliers beyond {self.most or 0:g} mm off",
             "lengths": f"lengths from {self.least:g}{upper} mm",
@@ -178,15 +178,15 @@ class Edit:
             return tractogram.select_numbers(regions=regions, include_rule=self.include_rule)
         if self.kind == "outliers":
             return np.flatnonzero(distances_to_bundle(tractogram) <= limits[1])
-        chosen = self.chosen
-        if len(chosen) and chosen[-1] >= len(tractogram):
+        last = largest(self.numbers)  # before room is made for all of them
+        if last >= len(tractogram):
             raise InvalidParameterError(
-                f"The edit names streamline {chosen[-1]}, but there are {len(tractogram)}; it "
-                "belongs to other streamlines."
+                f"The edit names streamline {last}, but there are {len(tractogram)}; it belongs to "
+                "other streamlines."
             )
         if self.kind == "keep":
-            return chosen
-        return np.delete(np.arange(len(tractogram)), chosen)
+            return self.chosen
+        return np.delete(np.arange(len(tractogram)), self.chosen)
 
 
 def edited(tractogram: Tractogram, edits: Sequence[Edit], folder: Path | None = None) -> Tractogram:

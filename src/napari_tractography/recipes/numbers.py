@@ -9,6 +9,7 @@ import base64
 import binascii
 import re
 import zlib
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -60,27 +61,62 @@ def numbers_of(text: str) -> NDArray[np.int64]:
     if not text:
         return np.empty(0, np.int64)
     if text.startswith(BITS):
-        try:
-            raw = base64.b64decode(text.removeprefix(BITS), validate=True)
-            packed = inflated(raw, MOST_NUMBERS // 8)
-        except (binascii.Error, zlib.error, ValueError) as error:
-            raise FileError(
-                f"A list of streamline numbers is damaged ({error}); make the edit again."
-            ) from None
-        return np.flatnonzero(np.unpackbits(np.frombuffer(packed, np.uint8)))
+        return np.flatnonzero(np.unpackbits(_packed(text)))
+    parts = [np.arange(first, last + 1) for first, last in _ranges(text)]
+    rising = all(one[-1] < other[0] for one, other in pairwise(parts))
+    return np.concatenate(parts) if rising else np.unique(np.concatenate(parts))
+
+
+def how_many(text: str) -> int:
+    """Return how many numbers a text holds, without making them; see :func:`numbers_of`."""
+    if not text:
+        return 0
+    if text.startswith(BITS):
+        return int(np.unpackbits(_packed(text)).sum())
+    return sum(last - first + 1 for first, last in _ranges(text))
+
+
+def largest(text: str) -> int:
+    """Return the largest number of a text, -1 of none, without making all of them."""
+    if not text:
+        return -1
+    if text.startswith(BITS):
+        packed = _packed(text)
+        used = np.flatnonzero(packed)
+        if not len(used):
+            return -1
+        return int(8 * used[-1] + np.flatnonzero(np.unpackbits(packed[used[-1:]]))[-1])
+    return max(last for _, last in _ranges(text))
+
+
+def _packed(text: str) -> NDArray[np.uint8]:
+    """Return the bits of a text, eight in each number."""
+    try:
+        raw = base64.b64decode(text.removeprefix(BITS), validate=True)
+        packed = inflated(raw, MOST_NUMBERS // 8)
+    except (binascii.Error, zlib.error, ValueError) as error:
+        raise FileError(
+            f"A list of streamline numbers is damaged ({error}); make the edit again."
+        ) from None
+    return np.frombuffer(packed, np.uint8)
+
+
+def _ranges(text: str) -> list[tuple[int, int]]:
+    """Return the first and the last number of each range of a text."""
     parts = []
     if RANGES.fullmatch(text):
-        parts = [tuple(map(int, part.split("-"))) for part in text.split(",")]
-    if not parts or any(part[-1] < part[0] for part in parts):
+        ends = [part.split("-") for part in text.split(",")]
+        parts = [(int(part[0]), int(part[-1])) for part in ends]
+    if not parts or any(last < first for first, last in parts):
         raise FileError(
             f"Streamline numbers {text[:40]!r} are damaged; they look like 0-41,50,60-99."
         )
-    if sum(part[-1] - part[0] + 1 for part in parts) > MOST_NUMBERS:
+    if sum(last - first + 1 for first, last in parts) > MOST_NUMBERS:
         raise FileError(
             f"Streamline numbers {text[:40]!r} are more than {MOST_NUMBERS:,}, which is damaged; "
             "make the edit again."
         )
-    return np.unique(np.concatenate([np.arange(part[0], part[-1] + 1) for part in parts]))
+    return parts
 
 
 def inflated(raw: bytes, most: int) -> bytes:

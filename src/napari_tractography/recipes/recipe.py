@@ -35,6 +35,8 @@ from .volume_sources import VolumeSource
 
 logger = logging.getLogger(__name__)
 
+MOST_SOURCES = 10_000  # of seeds, and of regions: a person places hundreds
+
 ENDING = ".json"
 
 # FODs by where they come from, without the SHA-256; with what was learnt when they were read.
@@ -134,6 +136,12 @@ class Recipe:
 
     def _read(self, hashed: bool, fods: ReadFods) -> tuple[TrackingInput, Recipe]:
         folder = self.folder
+        for what, sources in (("seeds", self.seeds), ("regions", self.regions)):
+            if len(sources) > MOST_SOURCES:
+                raise FileError(
+                    f"The recipe has {len(sources):,} sources of {what}, more than "
+                    f"{MOST_SOURCES:,}; keep seeds as points of one source."
+                )
         asked = dataclasses.replace(self.fod, sha256="")
         if asked not in fods or (hashed and not fods[asked][1].sha256):
             fod, fod_source = self.fod.read(folder, hashed=hashed)

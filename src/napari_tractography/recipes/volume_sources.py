@@ -21,6 +21,7 @@ from ..errors import FileError, InvalidMaskError
 from ..files.hashing import sha256_of
 from ..files.image_files import existing_image
 from ..files.paths import existing_file
+from ..files.stored_images import check_memory
 from ..files.volume_files import read_volume, voxels_inside
 from ..geometry.grid import Grid
 from ..runtime.arrays import tells_apart
@@ -150,7 +151,10 @@ class VolumeSource:
             grid = Grid(self.shape, self.affine)
             raw = base64.b64decode(self.voxels, validate=True)
             n_voxels = math.prod(grid.shape)
+            check_memory(Path("The recipe's own mask"), grid.shape, 2 * n_voxels, "crop it")
             packed = inflated(raw, min(-(-n_voxels // 8), MOST_NUMBERS))
+        except FileError:
+            raise
         except (binascii.Error, zlib.error, ValueError, TypeError) as error:
             raise FileError(
                 f"The recipe's own mask is damaged ({error}); write the recipe again."
@@ -161,7 +165,7 @@ class VolumeSource:
                 "damaged; write the recipe again."
             )
         bits = np.unpackbits(np.frombuffer(packed, np.uint8), count=n_voxels)
-        return bits.reshape(grid.shape, order="F").astype(np.bool_), grid
+        return bits.view(np.bool_).reshape(grid.shape, order="F"), grid
 
 
 def _text_of(bits: bytes) -> str:
