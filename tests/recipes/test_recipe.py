@@ -148,8 +148,10 @@ def test_phantoms_need_no_file(tmp_path: Path) -> None:
     assert Recipe.load(tmp_path / "bundle.json").run().digest() == wanted.digest()
 
 
-def test_mask_of_another_grid_is_refused(folder: Path, tmp_path: Path) -> None:
-    save_volume(np.ones((3, 3, 3)), nt.Grid((3, 3, 3), np.eye(4)), tmp_path / "small.nii")
+def test_mask_that_lies_elsewhere_is_refused(folder: Path, tmp_path: Path) -> None:
+    away = np.eye(4)
+    away[0, 3] = 500
+    save_volume(np.ones((3, 3, 3)), nt.Grid((3, 3, 3), away), tmp_path / "small.nii")
     recipe = _recipe(folder, mask=VolumeSource.file(tmp_path / "small.nii"))
     with pytest.raises(InvalidMaskError, match=r"small\.nii"):
         recipe.run()

@@ -14,9 +14,10 @@ from os import PathLike
 from pathlib import Path
 from typing import Unpack
 
-from ..errors import FileError, InvalidMaskError, InvalidRegionError, TractographyError
+from ..errors import FileError, InvalidRegionError, TractographyError
 from ..files.paths import existing_file
 from ..model.fod import Fod
+from ..model.masks import mask_on
 from ..model.outcome import Outcome
 from ..model.parameters import TrackingParameters
 from ..model.regions import Region
@@ -150,11 +151,7 @@ class Recipe:
         mask = mask_source = None
         if self.mask is not None:
             mask, grid, mask_source = self.mask.read(folder, hashed=hashed)
-            if not grid.same_space(fod.grid):
-                raise InvalidMaskError(
-                    f"The mask {self.mask.name} is {grid} but {fod.name} is {fod.grid}; resample "
-                    "it to the FOD's grid (mrgrid mask regrid -template fod -interp nearest)."
-                )
+            mask = mask_on(mask, grid, fod.grid, self.mask.name)
         tissues = tissue_source = None
         if self.tissues is not None:
             tissues, tissue_source = self.tissues.read(folder, hashed=hashed)

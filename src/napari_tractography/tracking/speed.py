@@ -25,10 +25,10 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import InvalidMaskError
 from ..files.fods import load_fod
 from ..files.volume_files import load_mask
 from ..model.fod import Fod
+from ..model.masks import mask_on
 from ..model.parameters import TrackingParameters
 from ..model.phantoms import make_phantom, phantom_mask
 from ..model.seeds import Seeds
@@ -132,7 +132,7 @@ def make_case(
     Raises
     ------
     TractographyError
-        When a file cannot be read, or the mask lies on another grid than the FOD.
+        When a file cannot be read, or the mask lies elsewhere than the FOD.
     """
     if fod_path is None:
         fod, mask = make_phantom(PHANTOM), phantom_mask(PHANTOM)
@@ -141,11 +141,7 @@ def make_case(
         mask = fod.support
     if mask_path is not None:
         mask, grid = load_mask(mask_path)
-        if not grid.same_space(fod.grid):
-            raise InvalidMaskError(
-                f"The mask {mask_path} is {grid} but {fod.name} is {fod.grid}; resample it to the "
-                "FOD's grid (mrgrid mask regrid -template fod -interp nearest)."
-            )
+        mask = mask_on(mask, grid, fod.grid, str(mask_path))
     return Case(fod, mask, n_threads=n_threads)
 
 
