@@ -11,6 +11,7 @@ import nibabel as nib
 import numpy as np
 import pytest
 import scans
+from dipy.reconst.shm import real_sh_descoteaux_from_index
 from scans import FROM_DIPY
 
 from napari_tractography.errors import FileError, InvalidFodError, InvalidParameterError
@@ -33,6 +34,35 @@ def test_an_order_that_values_do_not_tell_is_told_as_a_guess(
     assert not caplog.messages
     load_fod(path, kind="tensor")
     assert caplog.messages[0].startswith("The order of the elements in noise.nii is a guess, ")
+
+
+@pytest.mark.parametrize("lmax", [2, 4, 8])
+def test_an_fod_of_all_degrees_is_no_peaks(tmp_path: Path, lmax: int) -> None:
+    """9 and 81 volumes are also those of 3 and 27 peaks."""
+    units = np.random.default_rng(1).normal(size=(300, 3))
+    x, y, z = (units / np.linalg.norm(units, axis=1, keepdims=True)).T
+    matrix = real_sh_descoteaux_from_index(
+        *_indices(lmax), np.arccos(z)[:, None], np.arctan2(y, x)[:, None], legacy=False
+    )
+    values = matrix * np.exp(-0.15 * _indices(lmax)[1] ** 2)  # of one direction a voxel
+    path = save(tmp_path / "full.nii", values)
+    assert name_of(path) == "asymmetric"
+    with pytest.raises(InvalidFodError, match="an asymmetric FOD, with odd degrees; its even"):
+        load_fod(path)
+
+
+def test_three_peaks_to_one_side_are_peaks(tmp_path: Path) -> None:
+    """As in a mask of the corpus callosum."""
+    rng = np.random.default_rng(2)
+    peaks = np.tile([1.0, -0.2, 0.1], (300, 3)) * np.repeat([0.9, 0.5, 0.3], 3)
+    peaks += rng.normal(size=peaks.shape) * 0.05
+    peaks[:150, 6:] = 0
+    assert name_of(save(tmp_path / "peaks.nii", peaks)) == "peaks"
+
+
+def _indices(lmax: int) -> tuple[np.ndarray, np.ndarray]:
+    degrees = np.repeat(np.arange(lmax + 1), 2 * np.arange(lmax + 1) + 1)
+    return np.concatenate([np.arange(-k, k + 1) for k in range(lmax + 1)]), degrees
 
 
 Run = Callable[..., Path]

@@ -38,7 +38,17 @@ AMPLITUDES = Kind(
 )
 MASKS = Kind("masks", "masks", "give the FOD here, and masks for seeds and regions")
 MAP = Kind("map", "a single map without directions", "give an FOD with 6 volumes or more")
-OTHERS = (tensors.KURTOSIS, SERIES, DWI, AMPLITUDES, MASKS, MAP, sh.ISOTROPIC, UNCLEAR)
+OTHERS = (
+    tensors.KURTOSIS,
+    sh.ASYMMETRIC,
+    SERIES,
+    DWI,
+    AMPLITUDES,
+    MASKS,
+    MAP,
+    sh.ISOTROPIC,
+    UNCLEAR,
+)
 KINDS: dict[str, Kind] = {kind.name: kind for kind in (*INPUT_KINDS, *OTHERS)}
 
 

@@ -20,6 +20,12 @@ from .readings import BASES, DEFAULT_FRAMES, FRAMES
 MAX_LMAX = 16
 SH_COUNTS = {(lmax + 1) * (lmax + 2) // 2: lmax for lmax in range(0, MAX_LMAX + 1, 2)}
 
+# Of all degrees, odd ones as well, as asymmetric FODs have them.
+FULL_COUNTS = {(lmax + 1) ** 2: lmax for lmax in range(2, MAX_LMAX + 1, 2)}
+N_FIRST_FULL = 9  # degrees 0, 1 and 2
+MIN_FULL, MARGIN_OF_FULL = 0.95, 1.2  # of the amplitudes, of the power of a degree
+UNIT_TOLERANCE = 0.01
+
 # In FODs of `benchmarks/kinds.py` the fraction of the voxels' amplitudes that can be non-negative
 # is 0.97 and more, 0.84 where noise is added of a third of the coefficients' size; in peaks of
 # several directions 0.6 at most.
@@ -157,6 +163,8 @@ def recognise(sample: Sample) -> Kind | None:
     The power of degree 2 is then at most five times that of degree 0, twice as much in
     tournier07_legacy.
     """
+    if sample.n_volumes in FULL_COUNTS and _is_full(sample):
+        return ASYMMETRIC
     if sample.n_volumes not in SH_COUNTS:
         return None
     if _non_negative_fraction(sample.values, sample.finite) >= MIN_NON_NEGATIVE:
@@ -170,11 +178,35 @@ def recognise(sample: Sample) -> Kind | None:
     return None
 
 
+def _is_full(sample: Sample) -> bool:
+    """Tell whether volumes are of degrees 0, 1, 2, ... of a function that can be non-negative.
+
+    Three peaks a voxel have nine volumes, too: they point to all sides, or some voxels have fewer.
+    """
+    values = sample.values[:, :N_FIRST_FULL]
+    possible = (values[:, 0] > 0) & sample.finite[:, :N_FIRST_FULL].all(axis=1)
+    for degree in (1, 2):
+        power = np.square(values[:, degree**2 : (degree + 1) ** 2]).sum(axis=1)
+        possible &= power <= MARGIN_OF_FULL * (2 * degree + 1) * values[:, 0] ** 2
+    has_fewer = (values[:, -3:] == 0).all(axis=1)
+    is_unit = (np.abs(np.linalg.norm(values[:, :3], axis=1) - 1) < UNIT_TOLERANCE).mean() > 0.5
+    return bool(
+        not is_unit
+        and has_fewer.mean() < 1 - MIN_FULL
+        and amplitude_fraction(possible, values) >= MIN_FULL
+    )
+
+
 def suits(n_volumes: int) -> bool:
     """Tell whether so many volumes may be coefficients."""
     return n_volumes in SH_COUNTS
 
 
+ASYMMETRIC = Kind(
+    "asymmetric",
+    "an asymmetric FOD, with odd degrees",
+    "its even degrees, volumes 0, 4 to 8, 16 to 24 and so on, are an FOD",
+)
 ISOTROPIC = Kind("isotropic", "maps without directions", "check that fibres are seen in it")
 KIND = InputKind(
     "sh",

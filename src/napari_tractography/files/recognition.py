@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from ..errors import AmbiguousKindError, InvalidFodError
 from ..fields.input_kind import N_FIRST, UNCLEAR, InputKind, Kind
 from ..fields.kinds import KINDS, SH, kinds_of_so_many, read_kinds, recognise
+from ..fields.sh import FULL_COUNTS, N_FIRST_FULL
 from .damage import tell_once
 from .formats import listed
 from .headers import check_numeric, read_header
@@ -111,7 +112,8 @@ def _n_volumes(stored: StoredImage) -> int:
 def _sample(stored: StoredImage, n_volumes: int) -> NDArray[np.float32]:
     """Return (n_voxels, n) values of voxels that are not empty."""
     n_voxels = math.prod(stored.shape[:3])
-    n_first = n_volumes if n_voxels * n_volumes <= MAX_VALUES else min(n_volumes, N_FIRST)
+    n_first = N_FIRST_FULL if n_volumes in FULL_COUNTS else N_FIRST
+    n_first = n_volumes if n_voxels * n_volumes <= MAX_VALUES else min(n_volumes, n_first)
     order = stored.order_of(4)
     is_streamed = not any(stored.flipped[3:4]) and stored.dtype != np.bool_  # it may be 3-D
     if is_streamed and order[-1] == 3:
