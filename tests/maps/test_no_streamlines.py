@@ -66,7 +66,8 @@ def test_there_is_a_number_or_one_sentence(lines: list) -> None:
     assert len(directions) == len(helix_angles_deg(t.points, directions, axis)) == t.n_points
     assert len(mean_curvature_per_mm(t)) == n
     for ends_only in (False, True):
-        visitation(t, GRID, ends_only=ends_only)
+        if n:
+            visitation(t, GRID, ends_only=ends_only)
     with pytest.raises(InvalidParameterError, match="no examples"):
         like_these(t, [], max_distance_mm=5.0)
     assert len(t.select(regions=[nt.Region.sphere(POINT[0], 1, "include")])) == n_with_points

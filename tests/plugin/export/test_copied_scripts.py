@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import io
+import os
 import shlex
+import sys
+from pathlib import Path
 from types import SimpleNamespace
 
 import nibabel as nib
@@ -13,6 +16,7 @@ import pytest
 from napari.layers import Layer
 
 from napari_tractography import cli
+from napari_tractography.cli.command import make_parser
 from napari_tractography.errors import InvalidFodError, InvalidMaskError
 from napari_tractography.files.fods import load_fod
 from napari_tractography.model.parameters import TrackingParameters
@@ -135,6 +139,25 @@ def test_on_windows_a_command_is_quoted_for_cmd_and_powershell(monkeypatch):
     words = ["track", "C:\\my data\\é.nii", "-o", "D:\\b.tck", "--seed-sphere=-1.5,2,3,1", "x y\\"]
     line = shell_line(words)
     assert line == (r'track "C:\my data\é.nii" -o D:\b.tck "--seed-sphere=-1.5,2,3,1" "x y\\"')
+    assert shell_line(["it's $(calc) `n.nii"]) == "'it''s $(calc) `n.nii'"
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="links are for administrators there")
+def test_paths_that_begin_as_flags_do_are_no_flags(scene, monkeypatch):
+    fod_layer, mask_layer = scene.layers.fod, scene.layers.mask
+    names = []
+    for layer in (fod_layer, mask_layer):
+        path = Path(layer.metadata[PATH_KEY])
+        monkeypatch.chdir(path.parent)
+        names.append(f"-{path.name}")
+        os.symlink(path, names[-1])
+        layer.metadata[PATH_KEY] = names[-1]
+    request = asked(scene.fod, TWO, mask=scene.mask)
+    command = as_command(request, fod_layer, mask_layer, out="-out.tck")
+    options = make_parser().parse_args(shlex.split(command)[1:])
+    assert [options.fod, options.out, options.mask] == [
+        os.path.join(".", name) for name in (names[0], "-out.tck", names[1])
+    ]
 
 
 @pytest.mark.parametrize("painted", ["never saved", "since it was opened"])

@@ -7,6 +7,7 @@ buttons.
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 import sys
@@ -172,7 +173,8 @@ def as_command(
     if path is None:
         raise InvalidFodError(_no_file(fod_layer))
     fod, seeding = request.fod, request.seeding
-    words = ["napari-tractography", "track", path, "-o", out, "--kind", fod.kind]
+    words = ["napari-tractography", "track", _no_flag(path), "-o", _no_flag(out)]
+    words += ["--kind", fod.kind]
     for name, value in given_reading(fod).items():
         words += [f"--{name}", value]
     if fod.basis != "tournier07":
@@ -181,7 +183,7 @@ def as_command(
         words += ["--frame", fod.frame]
     if mask_layer is not None:
         assert request.mask is not None
-        words += ["--mask", _file_of(mask_layer, request.mask, fod.grid)]
+        words += ["--mask", _no_flag(_file_of(mask_layer, request.mask, fod.grid))]
     if isinstance(seeding, SeedSpheres):
         same = len(set(seeding.n_each)) == 1
         counts = request.select is None or len(seeding.n_each) > 1  # else a number says nothing
@@ -199,7 +201,8 @@ def as_command(
             words += ["--n-seeds", str(seeding.n_seeds)]
         if isinstance(seeding, SeedMask | SeedVoxels):
             assert seed_layer is not None
-            words += ["--seed-mask", _file_of(seed_layer, seeding.mask, seeding.grid)]
+            mask_file = _file_of(seed_layer, seeding.mask, seeding.grid)
+            words += ["--seed-mask", _no_flag(mask_file)]
         elif isinstance(seeding, SeedInterface):
             words += ["--seed-interface"]
         else:
@@ -216,7 +219,7 @@ def as_command(
                 f"The labels of {request.tissues.name} are not FreeSurfer's, which the command "
                 "reads; use Copy as Python, or save a project and replay it."
             )
-        words += ["--tissues", path_of_tissues(request.tissues)]
+        words += ["--tissues", _no_flag(path_of_tissues(request.tissues))]
     # What the command would choose for the FOD is written out: it may be another tomorrow.
     for spec, value in _values_of(request.parameters):
         if value == spec.default and not spec.by_fod:
@@ -232,16 +235,30 @@ def as_command(
     return shell_line(words)
 
 
+def _no_flag(path: str) -> str:
+    """Return a path that does not begin as a flag does."""
+    return os.path.join(os.curdir, path) if path.startswith("-") else path
+
+
 def shell_line(words: Sequence[str]) -> str:
-    """Return the words of a command as shells take them, on Windows cmd as well as PowerShell."""
+    """Return the words of a command as shells take them, on Windows cmd as well as PowerShell.
+
+    PowerShell evaluates what follows a dollar or a backtick in double quotes: such words are in
+    single quotes, which are for it alone.
+    """
     if sys.platform != "win32":
         return shlex.join(words)
     # Single quotes are letters to cmd; a comma without quotes makes a list in PowerShell. A
     # backslash before the closing quote would escape it.
-    return " ".join(
-        word if re.fullmatch(r"[\w.:/\\-]+", word) else '"' + re.sub(r"(\\+)$", r"\1\1", word) + '"'
-        for word in words
-    )
+    return " ".join(map(_quoted_on_windows, words))
+
+
+def _quoted_on_windows(word: str) -> str:
+    if re.fullmatch(r"[\w.:/\\-]+", word):
+        return word
+    if re.search("[$`]", word):
+        return "'" + word.replace("'", "''") + "'"
+    return '"' + re.sub(r"(\\+)$", r"\1\1", word) + '"'
 
 
 def path_of_tissues(tissues: Tissues) -> str:
