@@ -228,6 +228,22 @@ def test_where_the_process_fails_it_is_compiled_here(
     assert "compiling here" in caplog.text
 
 
+def test_who_waits_for_a_kernel_can_give_up(monkeypatch, fod, seeds):
+    """As a panel that is closed: its thread ends, and the other process goes on."""
+    monkeypatch.setattr(kernels, "is_missing", lambda plan: True)
+    monkeypatch.setattr(kernels, "begin", lambda plan: threading.Event())
+    monkeypatch.setattr(kernels, "WAIT_SECONDS", 0.001)
+    beats = []
+
+    def heartbeat():
+        beats.append(1)
+        if len(beats) == 3:
+            raise InterruptedError
+
+    with pytest.raises(InterruptedError):
+        kernels.make_ready(plan_of(fod, seeds, SHORT), heartbeat)
+
+
 def test_a_program_before_may_still_be_compiling(fresh_machine, fod, seeds, monkeypatch):
     plan = plan_of(fod, seeds, SHORT)
     first = kernels.begin(plan)

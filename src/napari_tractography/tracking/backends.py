@@ -11,7 +11,7 @@ import contextlib
 import logging
 import os
 import time
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass, replace
 
 from ..errors import BackendError
@@ -174,9 +174,9 @@ def track_on_device(plan: Plan, execution: Execution) -> cuda.DeviceTractogram:
         return cuda.track_on_device(plan, execution, gpu=gpu)
 
 
-def warm_up(plan: Plan) -> None:
+def warm_up(plan: Plan, heartbeat: Callable[[], object]) -> None:
     """Load or compile what tracks a plan, on the CPU and, where one can be used, on a GPU."""
-    kernels.make_ready(plan.on_host())
+    kernels.make_ready(plan.on_host(), heartbeat)
     settings = plan.settings
     try:
         (gpu,) = devices.choose_gpus("cuda")

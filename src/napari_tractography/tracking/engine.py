@@ -321,7 +321,11 @@ def _counted(
 
 
 def warm_up(
-    parameters: TrackingParameters | None = None, *, lmax: int = 8, fod: Fod | None = None
+    parameters: TrackingParameters | None = None,
+    *,
+    lmax: int = 8,
+    fod: Fod | None = None,
+    heartbeat: Callable[[], object] = lambda: None,
 ) -> None:
     """Load the kernels for these parameters, and compile those that are not on the disk yet.
 
@@ -330,13 +334,15 @@ def warm_up(
     The next run then starts at once. Takes less than a second; the first time on a machine, or with
     another algorithm, interpolation or largest degree of the FOD, half a minute, in a process of
     its own. Done for the CPU and, where there is one, for the GPU with most free memory.
+    `heartbeat` is called now and then while another process compiles; an exception that it raises
+    ends the wait.
     """
     chosen = parameters or TrackingParameters()
     kernel = COEFFICIENTS if fod is None else kernel_of(fod, chosen)
     if fod is not None and kernel == COEFFICIENTS:
         lmax = fod.lmax
     plan = _smallest_plan(chosen.algorithm, chosen.interpolation, lmax, kernel)
-    backends.warm_up(plan)
+    backends.warm_up(plan, heartbeat)
 
 
 def compile_kernel(

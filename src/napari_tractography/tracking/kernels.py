@@ -78,14 +78,17 @@ def begin(plan: Plan) -> threading.Event:
     return _queue.ask(_command_of(plan), plan)
 
 
-def make_ready(plan: Plan) -> bool:
+def make_ready(plan: Plan, heartbeat: Callable[[], object] = lambda: None) -> bool:
     """Compile or load the kernel of a plan; return whether that was needed.
 
-    Kernels that :func:`until_compiled` waits for are compiled before it.
+    Kernels that :func:`until_compiled` waits for are compiled before it. `heartbeat` is called now
+    and then while it waits; an exception that it raises ends the wait, not the compiling.
     """
     was_missing = is_missing(plan)
     if was_missing:
-        begin(plan).wait()
+        ended = begin(plan)
+        while not ended.wait(WAIT_SECONDS):
+            heartbeat()
     return cpu.make_ready(plan) or was_missing
 
 

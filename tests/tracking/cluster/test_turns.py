@@ -11,8 +11,9 @@ import pytest
 from plans import plan_of
 
 import napari_tractography as nt
+from napari_tractography.errors import BackendError
 from napari_tractography.tracking import backends, devices
-from napari_tractography.tracking.cluster import work
+from napari_tractography.tracking.cluster import cluster_run, work
 from napari_tractography.tracking.cluster.connection import Connection
 from napari_tractography.tracking.execution import Execution
 
@@ -67,3 +68,32 @@ def test_one_of_dask_cuda_takes_the_first_that_it_sees(
 def test_a_worker_that_came_meanwhile_takes_the_gpu_with_most_memory(worker: Any) -> None:
     worker.address = "tcp://10.0.0.3:9"
     assert work.turn_of_worker(TURNS) is None
+
+
+@pytest.mark.parametrize("n_losses", [2, 9])
+def test_a_worker_that_goes_while_the_fod_is_sent_is_no_key_error(
+    monkeypatch: pytest.MonkeyPatch, fod: nt.Fod, n_losses: int
+) -> None:
+    """Dask's scatter looks it up among those that are left."""
+    monkeypatch.setattr(cluster_run, "HEARTBEAT_S", 0)
+    losses = iter(range(n_losses))
+
+    def scatter(*_: object, **__: object) -> str:
+        if next(losses, None) is not None:
+            raise KeyError("tcp://10.0.0.1:7")
+        return "future"
+
+    connection = types.SimpleNamespace(
+        client=types.SimpleNamespace(scatter=scatter),
+        reconnected=lambda: iter(()),
+        workers=lambda: WORKERS,
+        turns=lambda: TURNS,
+    )
+    plan = plan_of(fod, nt.Seeds.from_fod(fod, 10))
+    run = cluster_run.ClusterRun(connection, plan, Execution())
+    if n_losses > cluster_run.RETRIES:
+        with pytest.raises(BackendError, match="lost workers again and again while the FOD"):
+            list(run._share())
+    else:
+        assert list(run._share()) == [None] * n_losses
+        assert run.on_workers == "future"

@@ -131,10 +131,13 @@ class ClusterRun:
                     self.on_workers = self.client.scatter(self.shared, broadcast=True, hash=False)
                     self.turns = self.connection.turns()
                     return
-            except (OSError, DisconnectedError):
+            except (OSError, KeyError, DisconnectedError) as error:  # KeyError: a worker is gone
                 n_losses += 1
                 if n_losses > RETRIES:
-                    raise
+                    raise BackendError(
+                        "The cluster lost workers again and again while the FOD was sent to them; "
+                        "see their logs."
+                    ) from error
             yield None
             time.sleep(HEARTBEAT_S)
 

@@ -154,7 +154,9 @@ class DeviceSection(QWidget):  # type: ignore[misc]
             parameters, fod = self.session.parameters, self.session.fod
             self._warming.begin(
                 "Preparing the engine",
-                lambda _advance: engine.warm_up(parameters, lmax=USUAL_LMAX, fod=fod),
+                lambda advance: engine.warm_up(
+                    parameters, lmax=USUAL_LMAX, fod=fod, heartbeat=lambda: advance(0.0)
+                ),
                 lambda _none: None,
             )
 
