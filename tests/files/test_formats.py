@@ -88,7 +88,7 @@ def test_the_command_takes_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]
 def test_the_help_names_it(capsys: pytest.CaptureFixture[str]) -> None:
     for command, text in {
         "track": "peaks or tensors: .nii, .nii.gz, .mif, .mif.gz, .mih, .pam5 or .toyvol",
-        "select": "tractogram: .tck, .tck.gz, .trk, .trk.gz, .trx, .vtk or .toy",
+        "select": "tractogram: .tck, .tck.gz, .trk, .trk.gz, .trx, .vtk, .vtp or .toy",
         "replay": "tck|trk|trx|vtk|toy",
         "density": ".nii, .nii.gz or .toyvol",
         "connectome": "(data per streamline) of a .trx or .toy tractogram",
@@ -130,7 +130,9 @@ def test_the_manifest_asks_napari_for_them() -> None:
     contributions = yaml.safe_load(script.manifest_page())["contributions"]
     volumes, streamlines, _ = (row["filename_patterns"] for row in contributions["readers"])
     assert volumes[-2:] == ["*.pam5", "*.toyvol"]
-    assert streamlines == [*("*.tck", "*.tck.gz", "*.trk", "*.trk.gz", "*.trx", "*.vtk", "*.toy")]
+    assert streamlines == [
+        *("*.tck", "*.tck.gz", "*.trk", "*.trk.gz", "*.trx", "*.vtk", "*.vtp", "*.toy")
+    ]
     (writer,) = contributions["writers"]
     assert writer["filename_extensions"] == [".tck", ".trk", ".trx", ".vtk", ".toy"]
 

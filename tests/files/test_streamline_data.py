@@ -68,14 +68,23 @@ def test_a_trk_holds_values_and_says_what_not(
     assert theirs.data_per_point["x"][2].ravel().tolist() == [0, 1, 2, 3, 4]
 
 
-@pytest.mark.parametrize("ending", [".tck", ".vtk"])
-def test_other_formats_say_what_they_cannot_hold(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture, ending: str
+def test_a_tck_says_that_it_holds_points_alone(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    make().with_weights(np.ones(4)).save(tmp_path / f"t{ending}")
+    make().with_weights(np.ones(4)).save(tmp_path / "t.tck")
     assert caplog.messages == [
-        f"t{ending} cannot hold weights, cluster (per streamline), colour (per streamline), "
+        "t.tck cannot hold weights, cluster (per streamline), colour (per streamline), "
         "x (per point), part (per point), the group CST.left, the group rest; .trx files can."
+    ]
+
+
+def test_a_vtk_holds_values(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    make().with_weights(np.ones(4)).save(tmp_path / "t.vtk")
+    back, data = load_tractogram(tmp_path / "t.vtk"), make().data
+    assert_same(back.data.per_streamline, data.per_streamline, {"cluster", "colour"})
+    assert_same(back.data.per_point, data.per_point, {"x", "part"})
+    assert caplog.messages == [
+        "t.vtk cannot hold weights, the group CST.left, the group rest; .trx files can."
     ]
 
 

@@ -55,6 +55,70 @@ def test_dialects_of_vtk_are_read(tmp_path, mode, points, body):
     np.testing.assert_array_equal(tractogram.points, VTK_POINTS[[3, 0, 1, 2]])
 
 
+def text(words, n_bytes):
+    """A text as VTK writes it in binary: the first two bits say how many bytes its length has."""
+    mark = {1: 3, 2: 2, 4: 1}[n_bytes]
+    return (len(words) | mark << (8 * n_bytes - 2)).to_bytes(n_bytes, "big") + words
+
+
+@pytest.mark.parametrize(
+    ("mode", "field", "points", "body"),
+    [
+        pytest.param(
+            "ASCII", b"FIELD FieldData 2\nnames 1 2 string\nleft%20one\nother\nn 1 1 int\n5\n",
+            b"POINTS 4 float\n1 2 3 4 5 6 7 8 9 -1 -2 -3\n",
+            b"LINES 3 4\nOFFSETS vtktypeint32\n0 2 4\nCONNECTIVITY vtktypeint32\n3 0 1 2\n"
+            b"CELL_DATA 2\nFIELD FieldData 2\nname 1 2 string\na\nb\nMETADATA\nINFORMATION 0\n\n"
+            b"fa 1 2 double\n0.25 0.5\nPOINT_DATA 4\nSCALARS x float 1\nLOOKUP_TABLE default\n"
+            b"1 4 7 -1\nCOLOR_SCALARS rgb 3\n0 0 0 0 0 0 0 0 0 0 0 0\nNORMALS n float\n"
+            b"1 2 3 4 5 6 7 8 9 -1 -2 -3\n",
+            id="ascii",
+        ),
+        pytest.param(
+            "BINARY",
+            b"FIELD FieldData 1\nnames 1 3 string\n" + text(b"x", 1) + text(b"y" * 99, 2)
+            + text(b"z" * 20_000, 4) + b"\n",
+            b"POINTS 4 vtktypefloat64\n" + VTK_POINTS.astype(">f8").tobytes(),
+            b"\nLINES 3 4\nOFFSETS vtktypeint32\n" + np.array([0, 2, 4], ">i4").tobytes()
+            + b"\nCONNECTIVITY vtktypeint32\n" + np.array([3, 0, 1, 2], ">i4").tobytes()
+            + b"\nCELL_DATA 2\nSCALARS fa double\nLOOKUP_TABLE mine\n"
+            + np.array([0.25, 0.5], ">f8").tobytes() + b"\nLOOKUP_TABLE mine 1\n\0\1\2\3\n"
+            + b"\nPOINT_DATA 4\nFIELD FieldData 1\nx 1 4 float\n"
+            + VTK_POINTS[:, 0].astype(">f4").tobytes(),
+            id="binary",
+        ),
+    ],
+)  # fmt: skip
+def test_texts_are_skipped_and_values_read(tmp_path, caplog, mode, field, points, body):
+    tractogram = load_tractogram(vtk_file(tmp_path / "t.vtk", mode, field + points, body))
+    assert tractogram.offsets.tolist() == [0, 2, 4]
+    assert tractogram.data.per_streamline["fa"].ravel().tolist() == [0.25, 0.5]
+    assert tractogram.data.per_point["x"].ravel().tolist() == [-1, 1, 4, 7]
+    assert not caplog.messages
+
+
+def test_values_that_cannot_be_read_are_left_out_with_a_word(tmp_path, caplog):
+    points = b"POINTS 2 float\n1 2 3 4 5 6\n"
+    body = b"LINES 1 3\n2 0 1\nPOINT_DATA 2\nSCALARS a float\n1 2\nSCALARS b quad\n1 2\n"
+    tractogram = load_tractogram(vtk_file(tmp_path / "t.vtk", "ASCII", points, body))
+    assert tractogram.data.per_point["a"].ravel().tolist() == [1, 2]
+    assert "t.vtk: values per point or per streamline cannot be read" in caplog.messages[0]
+
+
+@pytest.mark.parametrize(
+    ("mode", "points"),
+    [
+        ("ASCII", b""),
+        ("ASCII", b"POINTS 0 float\n"),
+        ("BINARY", b"POINTS 0 float\n\n"),
+        ("BINARY", b"POINTS 0 double\nLINES 0 0\n"),
+        ("ASCII", b"LINES 1 0\nOFFSETS vtktypeint64\n0\nCONNECTIVITY vtktypeint64\n\n"),
+    ],
+)
+def test_files_without_lines_are_empty(tmp_path, mode, points):
+    assert len(load_tractogram(vtk_file(tmp_path / "t.vtk", mode, points, b""))) == 0
+
+
 @pytest.mark.parametrize(
     ("title", "to_ras"),
     [

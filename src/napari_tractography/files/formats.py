@@ -22,6 +22,7 @@ from .tck import TCK
 from .trk import TRK
 from .trx import TRX
 from .vtk import VTK
+from .vtp import VTP
 
 Format = TypeVar("Format", VolumeFormat, TractogramFormat)
 # In the order in which people are told them.
@@ -34,6 +35,7 @@ FORMATS: tuple[VolumeFormat | TractogramFormat, ...] = (
     TRK,
     TRX,
     VTK,
+    VTP,
 )
 
 

@@ -23,6 +23,11 @@ INT32_MAX = 2**31 - 1
 IN_RAS, IN_LPS = "SPACE=RAS", "SPACE=LPS"
 # Names of number types in VTK files; binary numbers are big-endian.
 DTYPES = {
+    "vtktypefloat32": ">f4",
+    "vtktypefloat64": ">f8",
+    **{f"vtktypeint{8 * n}": f">i{n}" for n in (1, 2, 4, 8)},
+    **{f"vtktypeuint{8 * n}": f">u{n}" for n in (1, 2, 4, 8)},
+    "signed_char": ">i1",
     "float": ">f4",
     "double": ">f8",
     "char": ">i1",
@@ -34,9 +39,15 @@ DTYPES = {
     "long": ">i8",
     "unsigned_long": ">u8",
     "vtkidtype": ">i4",
-    "vtktypeint64": ">i8",
-    "vtktypeuint64": ">u8",
 }
+TEXT = "string"
+VECTORS = {"VECTORS": 3, "NORMALS": 3, "TENSORS": 9, "GLOBAL_IDS": 1, "PEDIGREE_IDS": 1}
+# Of values that are written, by NumPy's names; what has 64 bits not all readers call the same.
+NAMES = {
+    "b1": "unsigned_char", "f4": "float", "f8": "double", "i1": "char", "u1": "unsigned_char",
+    "i2": "short", "u2": "unsigned_short", "i4": "int", "u4": "unsigned_int", "i8": "int",
+    "u8": "int",
+}  # fmt: skip
 CELLS = ("VERTICES", "LINES", "POLYGONS", "TRIANGLE_STRIPS")
 ATTRIBUTES = ("POINT_DATA", "CELL_DATA")
 
@@ -44,7 +55,8 @@ ATTRIBUTES = ("POINT_DATA", "CELL_DATA")
 def write_vtk(streamlines: StreamlineArrays, path: Path, grid: Grid | None) -> None:
     """Write polylines, RAS+ mm, as binary polydata of version 3.0, which every reader knows.
 
-    Raises FileError when there are more points than the 32-bit indices of the format can number.
+    Values per point and per streamline follow as fields. Raises FileError when there are more
+    points than the 32-bit indices of the format can number.
     """
     import numpy as np
 
@@ -66,6 +78,35 @@ def write_vtk(streamlines: StreamlineArrays, path: Path, grid: Grid | None) -> N
         stream.write(points.astype(">f4").tobytes())
         stream.write(f"\nLINES {n_lines} {n_numbers}\n".encode())
         stream.write(cells.tobytes() + b"\n")
+        data = streamlines.data
+        for section, n, values in (
+            ("POINT_DATA", n_points, data.per_point), ("CELL_DATA", n_lines, data.per_streamline)
+        ):  # fmt: skip
+            held = {name: array for name, array in values.items() if _fits(name, array)}
+            if held:
+                stream.write(f"{section} {n}\nFIELD FieldData {len(held)}\n".encode())
+            for name, array in held.items():
+                rows = array.reshape(n, -1)
+                kind = NAMES[rows.dtype.str[1:]]
+                stream.write(f"{name} {rows.shape[1]} {n} {kind}\n".encode())
+                stream.write(rows.astype(DTYPES[kind]).tobytes() + b"\n")
+
+
+def _fits(name: str, values: NDArray[Any]) -> bool:
+    """Tell whether values can be a field: their name one word, their type one that VTK names."""
+    if not name.isascii() or name.split() != [name] or values.dtype.str[1:] not in NAMES:
+        return False
+    is_long = values.dtype.kind in "iu" and values.dtype.itemsize == 8
+    return not (is_long and values.size) or -INT32_MAX <= values.min() <= values.max() <= INT32_MAX
+
+
+def vtk_lost(streamlines: StreamlineArrays) -> list[str]:
+    """Return what a .vtk file cannot hold."""
+    data = streamlines.data
+    weights = [] if streamlines.weights is None else ["weights"]
+    values = {**data.per_streamline, **data.per_point}
+    lost = [name for name, array in values.items() if not _fits(name, array)]
+    return [*weights, *lost, *(f"the group {name}" for name in data.groups)]
 
 
 def read_vtk(path: Path) -> StreamlineArrays:
@@ -77,10 +118,12 @@ def read_vtk(path: Path) -> StreamlineArrays:
     import numpy as np
 
     from .streamline_arrays import StreamlineArrays
+    from .streamline_data import StreamlineData
 
     scanner = _Scanner(path)
     points = np.empty((0, 3), dtype=np.float32)
     counts, ids = np.empty(0, np.int64), np.empty(0, np.int64)
+    values: dict[str, dict[str, NDArray[Any]]] = {section: {} for section in ATTRIBUTES}
     while (words := scanner.words()) is not None:
         keyword = words[0].upper()
         if keyword == "POINTS":
@@ -93,11 +136,9 @@ def read_vtk(path: Path) -> StreamlineArrays:
         elif keyword == "METADATA":
             scanner.skip_block()
         elif keyword == "FIELD":
-            for _ in range(scanner.whole(words, 2)):
-                array = scanner.words() or []
-                count = scanner.whole(array, 1) * scanner.whole(array, 2)
-                scanner.numbers(count, scanner.dtype(array, 3))
-        elif keyword in ATTRIBUTES:  # colours and scalars come last and are not needed
+            scanner.field(words)
+        elif keyword in ATTRIBUTES:
+            values = scanner.attributes(words)
             break
         else:
             raise scanner.error(f"it has the unknown section {words[0]!r}")
@@ -108,7 +149,16 @@ def read_vtk(path: Path) -> StreamlineArrays:
     offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)])
     if scanner.is_lps:
         points = points * np.array([-1, -1, 1], np.float32)
-    return StreamlineArrays(points[ids], offsets)
+    of_points = {
+        name: array[ids]
+        for name, array in values["POINT_DATA"].items()
+        if len(array) == len(points)
+    }
+    of_cells = values["CELL_DATA"]
+    data = StreamlineData(
+        {name: array for name, array in of_cells.items() if len(array) == len(counts)}, of_points
+    )
+    return StreamlineArrays(points[ids], offsets, data=data, remarks=scanner.remarks)
 
 
 class _Scanner:
@@ -127,6 +177,7 @@ class _Scanner:
             raise self.error(f"its fourth line is {dataset!r}, not DATASET POLYDATA")
         self.binary = mode.upper() == "BINARY"
         self.is_lps = IN_LPS in title and IN_RAS not in title
+        self.remarks: tuple[str, ...] = ()
 
     def error(self, what: str) -> FileError:
         return FileError(
@@ -195,6 +246,79 @@ class _Scanner:
         except ValueError as problem:
             raise self.error(str(problem)) from None
 
+    def field(self, words: list[str]) -> dict[str, NDArray[Any]]:
+        """Read a field: its arrays of numbers by name, (n, columns) each; texts are skipped."""
+        found, left = {}, self.whole(words, 2)
+        while left:
+            array = self.words() or []
+            if array[:1] == ["METADATA"]:
+                self.skip_block()
+                continue
+            n_columns, n_rows = self.whole(array, 1), self.whole(array, 2)
+            if array[3:4] == [TEXT]:
+                self._skip_texts(n_columns * n_rows)
+            else:
+                values = self.numbers(n_columns * n_rows, self.dtype(array, 3))
+                found[array[0]] = values.reshape(n_rows, n_columns) if n_rows else values[:, None]
+            left -= 1
+        return found
+
+    def _skip_texts(self, n: int) -> None:
+        """Skip texts: lines, or bytes after their length, whose first bits say how long that is."""
+        for _ in range(n):
+            if not self.binary:
+                self._line()
+                continue
+            if self.position >= len(self.data):
+                raise self.error("it ends amid texts")
+            n_bytes = {3: 1, 2: 2, 1: 4, 0: 8}[self.data[self.position] >> 6]
+            head = self.data[self.position : self.position + n_bytes]
+            length = int.from_bytes(head, "big") & ((1 << (8 * n_bytes - 2)) - 1)
+            self.position += n_bytes + length
+
+    def attributes(self, words: list[str]) -> dict[str, dict[str, NDArray[Any]]]:
+        """Read the values at points and of cells, to the end of the file.
+
+        What comes after something unknown or damaged is left out with a remark: lines are there.
+        """
+        found: dict[str, dict[str, NDArray[Any]]] = {section: {} for section in ATTRIBUTES}
+        section, n = words[0].upper(), self.whole(words, 1)
+        try:
+            while (line := self.words()) is not None:
+                keyword = line[0].upper()
+                if keyword in ATTRIBUTES:
+                    section, n = keyword, self.whole(line, 1)
+                elif keyword == "FIELD":
+                    found[section] |= self.field(line)
+                elif keyword == "METADATA":
+                    self.skip_block()
+                elif keyword == "SCALARS":
+                    n_columns = self.whole(line, 3) if len(line) > 3 else 1
+                    start = self.position
+                    if (self.words() or [""])[0].upper() != "LOOKUP_TABLE":
+                        self.position = start
+                    values = self.numbers(n * n_columns, self.dtype(line, 2))
+                    found[section][line[1]] = values.reshape(n, n_columns)
+                elif keyword in VECTORS:
+                    values = self.numbers(n * VECTORS[keyword], self.dtype(line, 2))
+                    found[section][line[1]] = values.reshape(n, VECTORS[keyword])
+                elif keyword in ("COLOR_SCALARS", "LOOKUP_TABLE"):
+                    rows, n_columns = (n, self.whole(line, 2))
+                    if keyword == "LOOKUP_TABLE":
+                        rows, n_columns = n_columns, 4
+                    kind = "unsigned_char" if self.binary else "float"
+                    values = self.numbers(rows * n_columns, self.dtype([kind], 0))
+                    if keyword == "COLOR_SCALARS":
+                        found[section][line[1]] = values.reshape(n, n_columns)
+                else:
+                    raise self.error(f"it has {line[0]!r}")
+        except (FileError, IndexError):
+            self.remarks = (
+                f"{self.path.name}: values per point or per streamline cannot be read from a "
+                "section on, and are left out.",
+            )
+        return found
+
     def cells(self, words: list[str]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Read a section of cells: (n_cells,) counts and all point numbers, int64."""
         import numpy as np
@@ -226,4 +350,4 @@ class _Scanner:
         return flat[is_head], flat[~is_head]
 
 
-VTK = TractogramFormat((".vtk",), read_vtk, write=write_vtk)
+VTK = TractogramFormat((".vtk",), read_vtk, write=write_vtk, lost=vtk_lost)
