@@ -21,7 +21,7 @@ from ..fields.sh import check_fod_shape, checked_reading
 from ..fields.vectors import check_axes, check_order
 from ..model.fod import Fod
 from .formats import volume_format
-from .headers import check_numeric, grid_of, read_header, without_trailing_ones
+from .headers import check_numeric, grid_of, read_header
 from .packing import pack_volumes, pack_voxels
 from .paths import existing_file
 from .peak_files import PeakReader, reads_peaks
@@ -137,10 +137,10 @@ class FodReader:
         order: str | None = None,
         look_later: bool = False,
     ) -> None:
-        stored = read_header(path)
+        stored = read_header(path).with_volumes()
         self.name = stored.path.name
-        self._shape = without_trailing_ones(stored.shape, 4)
-        is_seen = checked_kind(kind) == AUTO and (len(self._shape) == 4 or bool(stored.declares))
+        self._shape = stored.shape
+        is_seen = checked_kind(kind) == AUTO and (len(self._shape) >= 4 or bool(stored.declares))
         if not is_seen and kind in (AUTO, SH.name):
             check_fod_shape(self._shape, self.name)
         self._basis, self._frame = checked_reading(basis, frame)
@@ -228,7 +228,7 @@ class FodReader:
             self._numbers = numbers
             numbers.read(flat)
         values = stored.arranged(flat, len(stored.shape))
-        values = values.reshape(*stored.shape[:3], -1)  # NIfTI has tensors along its fifth axis
+        values = values.reshape(*stored.shape[:3], -1)  # peaks may be (x, y, z, k, 3)
         assert isinstance(self._kind, InputKind)
         fod = Fod.of_input(
             self._kind,

@@ -34,7 +34,7 @@ def kind_of(path: str | PathLike[str]) -> Kind | None:
     Raises FileError when the file is missing, truncated, corrupt or of another format;
     InvalidFodError when it holds no real numbers.
     """
-    return kind_of_image(read_header(path))
+    return kind_of_image(read_header(path).with_volumes())
 
 
 def kind_of_image(stored: StoredImage) -> Kind | None:
@@ -116,6 +116,7 @@ def _sample(stored: StoredImage, n_volumes: int) -> NDArray[np.float32]:
     n_first = n_volumes if n_voxels * n_volumes <= MAX_VALUES else min(n_volumes, n_first)
     order = stored.order_of(4)
     is_streamed = not any(stored.flipped[3:4]) and stored.dtype != np.bool_  # it may be 3-D
+    is_streamed &= len(stored.shape) <= 4
     if is_streamed and order[-1] == 3:
         with stored.opened() as numbers:
             volumes = np.empty((n_first, n_voxels), np.float32)

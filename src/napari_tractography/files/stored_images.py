@@ -9,7 +9,7 @@ import math
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO, Any
 
@@ -102,6 +102,19 @@ class StoredImage:
             flat = np.empty(math.prod(self.shape), dtype=np.dtype(dtype))
             numbers.read(flat)
         return self.arranged(flat, len(self.shape)), numbers.sha256
+
+    def with_volumes(self) -> StoredImage:
+        """Return the image without axes of extent 1 beside that of its volumes, (x, y, z, 1, n)."""
+        others = [axis for axis in range(3, len(self.shape)) if self.shape[axis] > 1]
+        kept = [*range(min(3, len(self.shape))), *(others or range(3, len(self.shape))[:1])]
+        if len(kept) == len(self.shape):
+            return self
+        return replace(
+            self,
+            shape=tuple(self.shape[axis] for axis in kept),
+            order=tuple(kept.index(axis) for axis in self.order if axis in kept),
+            flipped=tuple(self.flipped[axis] for axis in kept),
+        )
 
     def order_of(self, n_axes: int) -> tuple[int, ...]:
         """Return the first `n_axes` axes from the fastest to the slowest."""

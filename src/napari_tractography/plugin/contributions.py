@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor, wait
 from pathlib import Path
@@ -76,7 +77,7 @@ def read_fod(path: str | list[str]) -> Reader | None:
             if shape[3:] == (N_TISSUES,):
                 return _each(_tissue_layer)
             return _each(_volume_layer if len(shape) == 3 else _fod_layer)
-        if len(shape) == 4 and kinds_of_so_many(shape[3]):
+        if len(shape) >= 4 and kinds_of_so_many(math.prod(shape[3:])):
             found = _kind_of(first)
             if found is not None and found.name in read_kinds():
                 # Others of the list may be something else, this one need not be looked at again.
