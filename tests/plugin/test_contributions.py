@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import nibabel as nib
@@ -13,11 +12,11 @@ import pytest
 from hands import LEFT_HANDED, OBLIQUE, fod_layer, save_fod
 from napari.components import ViewerModel
 from napari.layers import Image, Labels
-from npe2 import PluginManager, PluginManifest
+from npe2 import PluginManifest
 from qtpy.QtWidgets import QFileDialog
 
 from napari_tractography import Tractogram, load_fod
-from napari_tractography.errors import FileError, InvalidFodError
+from napari_tractography.errors import FileError, InvalidFodError, TractographyError
 from napari_tractography.files.formats import default_ending
 from napari_tractography.files.tractograms import write_streamlines as save_arrays
 from napari_tractography.geometry.grid import Grid
@@ -63,30 +62,29 @@ def test_mrtrix_images_open_too(make_napari_viewer: Any, shared_data: Path) -> N
 
 
 @pytest.mark.parametrize(
-    "shape",
+    ("shape", "words"),
     [
-        pytest.param((4, 4, 4, 7), id="no SH count"),
-        pytest.param((4, 4, 4, 6, 2), id="5-D"),
+        pytest.param((4, 4, 4, 7), "holds no FOD in its 7 volumes", id="no SH count"),
+        pytest.param((4, 4, 4, 6, 2), "holds no FOD in its 12 volumes", id="5-D"),
     ],
 )
-def test_other_nifti_volumes_are_left_to_other_readers(
-    tmp_path: Path, shape: tuple[int, ...]
+def test_other_nifti_volumes_are_answered_by_a_sentence(
+    tmp_path: Path, shape: tuple[int, ...], words: str
 ) -> None:
-    path = tmp_path / "other.nii.gz"
-    nib.save(nib.Nifti1Image(np.ones(shape, np.float32), np.eye(4)), path)
-    assert read_fod(str(path)) is None
-    assert read_fod(str(tmp_path / "nowhere.nii.gz")) is None
+    """napari asks where a person chose this plugin."""
     (tmp_path / "text.nii").write_text("no image")
-    assert read_fod(str(tmp_path / "text.nii")) is None
+    nib.save(nib.Nifti1Image(np.ones(shape, np.float32), np.eye(4)), tmp_path / "other.nii.gz")
+    for name, said in (
+        ("other.nii.gz", words), ("nowhere.nii.gz", "does not exist"), ("text.nii", "text.nii")
+    ):  # fmt: skip
+        reader = read_fod(str(tmp_path / name))
+        assert reader is not None
+        with pytest.raises(TractographyError, match=said):
+            reader(str(tmp_path / name))
+    assert read_fod(str(tmp_path / "notes.txt")) is None
 
 
-def a_reader(plugin: str) -> Any:
-    return SimpleNamespace(plugin_name=plugin)
-
-
-def test_a_3d_nifti_is_left_to_other_plugins_and_read_where_there_is_none(
-    tmp_path: Path, make_napari_viewer: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_3d_nifti_opens_as_image_or_labels(tmp_path: Path, make_napari_viewer: Any) -> None:
     """A T1 in integers is an image, a parcellation labels; both lie where their affine says."""
     rng, low = np.random.default_rng(0), np.zeros((6, 6, 6), np.int16)
     low[:3], low[3:] = 4, 900
@@ -105,21 +103,18 @@ def test_a_3d_nifti_is_left_to_other_plugins_and_read_where_there_is_none(
         shown, grid = voxels_of(layer, DisplaySpace.identity())
         np.testing.assert_array_equal(shown, values)
         np.testing.assert_allclose(grid.affine, LEFT_HANDED, atol=1e-4)
-    readers = [a_reader(PLUGIN), a_reader("napari"), a_reader("napari-nifti")]
-    monkeypatch.setattr(PluginManager, "iter_compatible_readers", lambda *_: readers)
-    assert read_fod(str(path)) is None
 
 
 @pytest.mark.parametrize("n", [6, 15, 28, 45])
-def test_images_with_as_many_volumes_as_an_fod_are_left_to_other_readers(
-    tmp_path: Path, n: int
-) -> None:
-    """Only MRtrix images, which no other plugin reads, are refused with a sentence."""
+def test_images_with_as_many_volumes_as_an_fod_are_named(tmp_path: Path, n: int) -> None:
     values = np.random.default_rng(0).uniform(300, 900, (6, 5, 4, n)).astype(np.float32)
     for name, volumes in (("dwi", values), ("masks", values > 600), ("noise", values - 600)):
         path = tmp_path / f"{name}.nii.gz"
         nib.save(nib.Nifti1Image(volumes.astype(np.float32), np.eye(4)), path)
-        assert read_fod(str(path)) is None
+        reader = read_fod(str(path))
+        assert reader is not None
+        with pytest.raises(InvalidFodError, match=f"{name}.nii.gz holds no FOD"):
+            reader(str(path))
     header = f"mrtrix image\ndim: 6,5,4,{n}\nvox: 2,2,2,1\nlayout: +0,+1,+2,+3\n"
     header += "datatype: Float32LE\nfile: . 256\nEND\n"
     path = tmp_path / "dwi.mif"

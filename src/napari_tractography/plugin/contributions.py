@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor, wait
 from pathlib import Path
 from typing import Any
 
@@ -13,15 +11,10 @@ import numpy as np
 from napari.layers import Image, Labels, Layer, Tracks
 from npe2 import PluginManager
 from numpy.typing import NDArray
-from qtpy.QtCore import QEventLoop, QThread, QTimer
-from qtpy.QtWidgets import QApplication
+from qtpy.QtCore import QTimer
 
 from ..errors import FileError, InvalidTractogramError, TractographyError
-from ..fields.input_kind import Kind
-from ..fields.kinds import kinds_of_so_many, read_kinds
-from ..fields.readings import AUTO
 from ..files.formats import default_ending, volume_format
-from ..files.recognition import kind_of
 from ..files.tissue_files import load_tissues
 from ..files.tractograms import read_streamlines
 from ..files.volume_files import load_volume, volume_shape
@@ -52,17 +45,14 @@ Reader = Callable[[str | list[str]], list[LayerData]]
 StreamlinesReader = Callable[[str | list[str]], list[Streamlines]]
 PLUGIN, PANEL = "napari-tractography", "Tractography"  # as the manifest has them
 NO_LAYERS: list[Any] = [(None,)]  # what napari takes for a file that was read and gives no layers
-THREAD_NAME = "tractography-looking"
 MOST_ALIKE = 0.5  # of the neighbours in a volume of labels; of a T1 of 8 bits some 0.1 are
-POLL_SECONDS = 0.02  # between two turns of the event loop
 
 
 def read_fod(path: str | list[str]) -> Reader | None:
-    """Return a reader for FODs, peaks and tensors, and for any MRtrix image; None for all else.
+    """Return a reader for FODs, peaks, tensors, masks, labels and scalar maps; None for all else.
 
-    Other NIfTI files are left to other plugins; where there is none, 3-D ones are read, as T1, FA
-    and parcellations are wanted beside an FOD. No other plugin reads MRtrix images: where they
-    cannot be read, a sentence says why.
+    napari asks where a person chose this plugin, or where no other reads the file: what holds
+    nothing of these is answered by a sentence.
     """
     first = path[0] if isinstance(path, list) else path
     try:
@@ -73,20 +63,11 @@ def read_fod(path: str | list[str]) -> Reader | None:
         return _each(_fod_layer)
     try:
         shape = volume_shape(first)
-        if form.is_ours:
-            if shape[3:] == (N_TISSUES,):
-                return _each(_tissue_layer)
-            return _each(_volume_layer if len(shape) == 3 else _fod_layer)
-        if len(shape) >= 4 and kinds_of_so_many(math.prod(shape[3:])):
-            found = _kind_of(first)
-            if found is not None and found.name in read_kinds():
-                # Others of the list may be something else, this one need not be looked at again.
-                return _each(lambda p: _fod_layer(p, kind=found.name if p == first else AUTO))
-        if len(shape) == 3 and _is_left_to_us(first):
-            return _each(_volume_layer)
     except TractographyError:
-        return _each(_fod_layer) if form.is_ours else None
-    return None
+        return _each(_fod_layer)
+    if shape[3:] == (N_TISSUES,):
+        return _each(_tissue_layer)
+    return _each(_volume_layer if len(shape) == 3 else _fod_layer)
 
 
 def read_tractogram(path: str | list[str]) -> StreamlinesReader:
@@ -161,22 +142,6 @@ def _image_sample(name: str, title: str) -> LayerData:
     return shown, kwargs, "image"
 
 
-def _kind_of(path: str) -> Kind | None:
-    """Look at a file in a thread; the window is drawn meanwhile.
-
-    napari asks for readers in its main thread and waits for the answer, on which depends whether
-    another plugin gets the file.
-    """
-    application = QApplication.instance()
-    if application is None or QThread.currentThread() != application.thread():
-        return kind_of(path)
-    with ThreadPoolExecutor(1, thread_name_prefix=THREAD_NAME) as pool:
-        future = pool.submit(kind_of, path)
-        while not wait([future], timeout=POLL_SECONDS).done:
-            application.processEvents(QEventLoop.ProcessEventsFlag.ExcludeUserInputEvents)
-    return future.result()
-
-
 def _open_project(path: str | list[str]) -> list[Any]:
     """Let the panel, docked if it is not, open a project when napari is done; no layers here."""
     first = path[0] if isinstance(path, list) else path
@@ -218,8 +183,8 @@ def _each(read: Callable[[str], LayerData]) -> Reader:
     return read_all
 
 
-def _fod_layer(path: str, *, kind: str = AUTO) -> LayerData:
-    data = open_fod(path, napari.current_viewer(), kind=kind)
+def _fod_layer(path: str) -> LayerData:
+    data = open_fod(path, napari.current_viewer())
     _show_streamlines_on(data[1]["metadata"][FOD_KEY].grid)
     _keep_below(data, Image)
     return data
@@ -251,12 +216,6 @@ def _tissue_layer(path: str) -> LayerData:
     data = tissue_layer_data(load_tissues(path))
     _keep_below(data, Image, Labels)
     return data
-
-
-def _is_left_to_us(path: str) -> bool:
-    """Return whether only this plugin, and napari itself, which knows no NIfTI, read a file."""
-    readers = PluginManager.instance().iter_compatible_readers([path])
-    return {reader.plugin_name for reader in readers} <= {PLUGIN, "napari"}
 
 
 def _volume_layer(path: str) -> LayerData:
