@@ -53,9 +53,11 @@ def test_a_flat_bundle_still_has_a_size_to_fit_into_the_view() -> None:
 
 def test_data_can_be_set() -> None:
     layer = Streamlines()
-    layer.data = [[5, 1, 2, 3], [5, 2, 2, 3], [2, -9, 0, 0], [2, -8, 0, 0]]
-    assert layer.tractogram.n_streamlines == 2
-    np.testing.assert_array_equal(layer.tractogram.points[2], [0, 0, -9])
+    layer.data = [[5, 1, 2, 3], [2, -9, 0, 0], [5, 2, 2, 3], [2, -8, 0, 0]]  # as Tracks sorts them
+    assert layer.tractogram.offsets.tolist() == [0, 2, 4]
+    np.testing.assert_array_equal(layer.tractogram.points[:, 2], [-9, -8, 1, 2])
+    with pytest.raises(InvalidTractogramError, match="not whole"):
+        layer.data = [[0.5, 1, 2, 3], [0.7, 2, 2, 3]]
     with pytest.raises(InvalidTractogramError, match=r"\(2, 3\)"):
         layer.data = np.zeros((2, 3))
 

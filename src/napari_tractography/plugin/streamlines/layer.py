@@ -576,8 +576,8 @@ class Streamlines(BareTracks):
         """(n_points, 4) float32: number of the streamline and position (z, y, x) in display mm.
 
         Computed where the numbers are asked for: napari asks for the shape again and again.
-        :attr:`tractogram` costs nothing. Setting it makes a tractogram, in which consecutive rows
-        with the same number are a streamline.
+        :attr:`tractogram` costs nothing. Setting it makes a tractogram, in which rows with the same
+        number are a streamline, by rising number as in Tracks.
         """
         return TrackRows(self._shown.whole, self.space)
 
@@ -590,6 +590,12 @@ class Streamlines(BareTracks):
             raise InvalidTractogramError(
                 f"data has shape {array.shape}; give (n_points, 4): number, z, y, x."
             )
+        numbers = array[:, 0]
+        if not np.array_equal(np.floor(numbers), numbers):
+            raise InvalidTractogramError(
+                "data has numbers of streamlines that are not whole; give whole ones."
+            )
+        array = array[np.argsort(numbers, kind="stable")]
         inner = np.flatnonzero(np.diff(array[:, 0])) + 1
         offsets = [0, *inner, len(array)] if len(array) else [0]
         self.tractogram = Tractogram(self.space.to_world(array[:, 1:]), offsets)
