@@ -12,8 +12,9 @@ import pytest
 
 import napari_tractography as nt
 from napari_tractography.cli import main
-from napari_tractography.errors import InvalidTractogramError
+from napari_tractography.errors import FileError, InvalidTractogramError
 from napari_tractography.files.streamline_data import StreamlineData
+from napari_tractography.files.weights import columns_of, load_weights
 from napari_tractography.model.phantoms import make_phantom
 from napari_tractography.recipes.edits import Edit
 from napari_tractography.streamlines.tractogram import Tractogram, load_tractogram
@@ -161,6 +162,28 @@ def test_select_keeps_grid_and_values(tmp_path: Path, ending: str) -> None:
     assert len(back) == 3
     assert back.grid.same_space(GRID)
     assert back.data.per_point["x"].tolist() == make().data.per_point["x"].tolist()
+
+
+@pytest.mark.parametrize("ending", [".trk", ".trx", ".vtk"])
+def test_select_by_a_value_and_by_groups(
+    tmp_path: Path, ending: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path, out = tmp_path / f"a{ending}", tmp_path / "b.trx"
+    make().save(path)
+    assert "cluster" in columns_of(path)
+    assert load_weights(path, "cluster").tolist()[:3] == [7, 8, 9]
+    with pytest.raises(FileError, match=r"called 'colour'|3 values per streamline"):
+        load_weights(path, "colour")
+    by_value = ["--weights", "cluster", "--min-weight", "8.5"]
+    assert main(["select", str(path), "-o", str(out), *by_value]) == 0
+    assert load_tractogram(out).weights.tolist() == [9, 2**25]
+    by_group = ["select", str(path), "-o", str(out), "--group", "CST.left"]
+    assert main(by_group) == (0 if ending == ".trx" else 2)
+    if ending == ".trx":
+        assert load_tractogram(out).data.groups["rest"].tolist() == [1]
+        assert main([*by_group, "--group", "absent"]) == 2
+    assert main(["info", str(path)]) == 0
+    assert "with cluster (per streamline), colour (per streamline)" in capsys.readouterr().out
 
 
 def test_a_bundle_of_a_file_is_replayed_with_them(tmp_path: Path) -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from ..files.formats import has_ending, read_tractogram_endings
-from .flags import add_fod, load
+from ..files.formats import fod_endings, has_ending, listed, read_tractogram_endings
+from .flags import add_path, add_reading, load, tractogram_help
 
 
 def add_info(commands: Any) -> None:
@@ -16,7 +16,13 @@ def add_info(commands: Any) -> None:
         help="say what an FOD volume or a tractogram holds",
         description="Say what an FOD volume or a tractogram holds.",
     )
-    add_fod(parser)
+    add_path(
+        parser,
+        "fod",
+        "FILE",
+        f"FOD, peaks or tensors: {listed(fod_endings())}; or {tractogram_help()}",
+    )
+    add_reading(parser)
     parser.set_defaults(run=run)
 
 
@@ -30,6 +36,10 @@ def run(options: argparse.Namespace) -> int:
     if has_ending(options.fod, read_tractogram_endings()):
         tractogram = load_tractogram(options.fod)
         print(tractogram.summary())
+        if tractogram.grid is not None:
+            print(f"belongs to {tractogram.grid}")
+        if tractogram.data:
+            print(f"with {', '.join(tractogram.data.names())}")
         print(f"digest {tractogram.digest()}")
         return 0
     fod = load(options)

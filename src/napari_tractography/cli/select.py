@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import argparse
 import math
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
-from ..errors import InvalidParameterError, InvalidTractogramError
+from ..errors import FileError, InvalidParameterError, InvalidTractogramError
 from ..files.formats import grid_endings, listed
 from .flags import (
     add_path,
@@ -16,6 +17,12 @@ from .flags import (
     tractogram_help,
     weights_help,
 )
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from ..streamlines.tractogram import Tractogram
 
 ROLES = {
     "include": "streamlines that pass here; may be repeated",
@@ -42,6 +49,13 @@ def add_select(commands: Any) -> None:
         f"{listed(grid_endings())} OUT needs one",
     )
     add_regions(parser, ROLES)
+    parser.add_argument(
+        "--group",
+        metavar="NAME",
+        action="append",
+        default=[],
+        help="streamlines of this group of a .trx TCK; may be repeated, for those of any of them",
+    )
     limits = parser.add_argument_group("limits", "which count themselves")
     limits.add_argument("--min-length", type=float, default=0.0, metavar="MM", help="[mm]")
     limits.add_argument("--max-length", type=float, default=math.inf, metavar="MM", help="[mm]")
@@ -49,6 +63,18 @@ def add_select(commands: Any) -> None:
     add_path(parser, "--weights", "FILE|NAME", weights_help())
     add_path(parser, "--out-weights", "OUT.txt", "weights of the streamlines taken, to write")
     parser.set_defaults(run=run)
+
+
+def _in_groups(tractogram: Tractogram, names: Sequence[str], path: str) -> NDArray[np.int64]:
+    """Return the numbers of the streamlines in any of some groups, rising. Raises FileError."""
+    import numpy as np
+
+    groups = tractogram.data.groups
+    for name in names:
+        if name not in groups:
+            there = ", ".join(groups) or "none"
+            raise FileError(f"{path} has no group {name!r}; it has {there}.")
+    return np.unique(np.concatenate([groups[name] for name in names]))
 
 
 def run(options: argparse.Namespace) -> int:
@@ -76,8 +102,10 @@ def run(options: argparse.Namespace) -> int:
     grid = load_grid(options.reference) if options.reference else None
     regions = [source.make() for source in region_sources(options, ROLES)]
     tractogram = load_streamlines(options.tractogram, options.weights)
-    least = options.min_weight
-    chosen = tractogram.select(
+    least, among = options.min_weight, tractogram
+    if options.group:
+        among = tractogram[_in_groups(tractogram, options.group, options.tractogram)]
+    chosen = among.select(
         regions=regions,
         include_rule=options.include_rule,
         length_mm=(options.min_length, options.max_length),

@@ -93,7 +93,8 @@ def imageless_endings() -> tuple[str, ...]:
 
 def column_endings() -> tuple[str, ...]:
     """Return the endings of streamlines whose values per streamline are read by name."""
-    return _endings(form for form in tractogram_formats() if form.column is not None)
+    with_values = (form for form in tractogram_formats() if form.column is not None)
+    return tuple(end for form in with_values for end in (*form.endings, *form.read_only))
 
 
 def dtype_endings(dtype: str) -> tuple[str, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -73,6 +74,28 @@ def with_columns(
         grid=grid,
         remarks=remarks,
     )
+
+
+def named_values(streamlines: StreamlineArrays) -> dict[str, NDArray[Any]]:
+    """Return what has one number a streamline, by name, (n_streamlines,) each."""
+    n = streamlines.n_streamlines
+    values = {**streamlines.columns(), **streamlines.data.per_streamline}
+    return {name: array.reshape(n) for name, array in values.items() if array.size == n}
+
+
+def named_value(streamlines: StreamlineArrays, path: Path, name: str) -> NDArray[Any]:
+    """Return the values of a name, of "" the weights or the only ones.
+
+    Raises FileError when there are none of that name.
+    """
+    found = named_values(streamlines)
+    wanted = name or ("weights" if "weights" in found or len(found) != 1 else next(iter(found)))
+    if wanted not in found:
+        there = ", ".join(sorted(found)) or "none"
+        raise FileError(
+            f"{path} has no values per streamline called {wanted!r}, one each; it has {there}."
+        )
+    return found[wanted]
 
 
 def _column(

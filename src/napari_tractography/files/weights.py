@@ -69,9 +69,9 @@ def load_weights(path: str | PathLike[str], name: str = "") -> NDArray[np.float3
     ----------
     path : path-like
         A text file of numbers, on one line or many, with ``#`` before comments, as ``tcksift2``
-        and ``tcksample`` write them; or a .trx file.
+        and ``tcksample`` write them; or streamlines with values: .trx, .trk, .vtk or .vtp.
     name : str
-        Of the column (data per streamline, dps) of a .trx file; may be left out where there is one.
+        Of the values per streamline in such a file; may be left out where there is one.
 
     Returns
     -------
@@ -134,7 +134,7 @@ def _text(file: Path) -> io.BytesIO:
 
 
 def columns_of(path: str | PathLike[str]) -> list[str]:
-    """Return the names of the values per streamline of a .trx file; none of other files.
+    """Return the names of the values per streamline of a file of streamlines; none of others.
 
     Raises FileError when the file is missing, damaged or cannot be read.
     """

@@ -23,11 +23,11 @@ class WeightsSource:
     Attributes
     ----------
     path : str
-        Absolute path of a text file, as tcksift2 writes it, or of a .trx file.
+        Absolute path of a text file, as tcksift2 writes it, or of streamlines with values.
     sha256 : str
         Of the file's bytes, "" if not known.
     name : str
-        Of the column of a .trx file, "" for the only one.
+        Of the values in such a file, "" for the only ones.
     """
 
     path: str
@@ -63,7 +63,7 @@ class TractogramFile:
     Attributes
     ----------
     path : str
-        Absolute path of a .tck, .trk, .trx or .vtk file.
+        Absolute path of a file of streamlines.
     sha256 : str
         Of the file's bytes, "" if not known.
     weights : WeightsSource, optional
