@@ -8,10 +8,16 @@ from napari.components import ViewerModel
 from qtpy.QtGui import QColor
 from qtpy.QtWidgets import QColorDialog
 
+from napari_tractography.files.streamline_data import StreamlineData
 from napari_tractography.geometry.grid import Grid
 from napari_tractography.model.fod import Fod
 from napari_tractography.plugin.layers.volume_layers import fod_layer_data
-from napari_tractography.plugin.panel.display.appearance import VOLUME, AppearanceSection, sampler
+from napari_tractography.plugin.panel.display.appearance import (
+    VALUE,
+    VOLUME,
+    AppearanceSection,
+    sampler,
+)
 from napari_tractography.plugin.panel.settings import kept_specs
 from napari_tractography.plugin.session.session import Session
 from napari_tractography.plugin.space.display import display_space_of_layer
@@ -22,6 +28,7 @@ from napari_tractography.plugin.streamlines.colours import (
     Mode,
     value_colours,
 )
+from napari_tractography.recipes.edits import Edit
 from napari_tractography.streamlines.tractogram import Tractogram
 
 OBLIQUE = np.array([[-1.6, -1.2, 0, 30], [1.2, -1.6, 0, 5], [0, 0, 2.5, -10], [0, 0, 0, 1]])
@@ -171,6 +178,25 @@ def test_by_a_volume_that_nobody_chose_is_grey_and_says_so(session, appearance):
     assert "choose one" in appearance.legend.text()
 
 
+def test_values_that_came_with_a_file_colour_points_and_streamlines(session, appearance):
+    layer = session.streamlines_layer
+    per_point, values = np.arange(11, dtype=np.float32)[:, None], {"p": np.array([[0.25]])}
+    data = StreamlineData(values | {"rgb": np.ones((1, 3))}, {"FA": per_point})
+    layer.tractogram = Tractogram(layer.tractogram.points, layer.tractogram.offsets, data=data)
+    control(appearance, "colour_by").value = VALUE
+    assert not appearance.value_choice.native.isHidden()
+    assert [c for c in appearance.value_choice.choices if c] == ["FA", "p"]
+    assert "choose one" in appearance.legend.text()
+    appearance.value_choice.value = "FA"
+    assert layer.colours.limits == (0, 10)
+    assert appearance.legend.text().startswith("FA: 0 to 10")
+    layer.tractogram = Edit.cut(layer.tractogram.points[5], (1, 0, 0)).apply(layer.tractogram)
+    assert layer.colours.limits in ((0, 5), (5, 10))
+    appearance.value_choice.value = "p"
+    assert layer.colours.limits == (0.25, 0.25)
+    assert appearance.style["value"] == "p"
+
+
 def test_colours_are_offered_of_volumes_of_numbers_alone(session, appearance):
     """Not of a map of direction colours, nor of a pyramid of images."""
     numbers = session.viewer.layers[0]
@@ -253,6 +279,7 @@ def test_what_belongs_to_one_way_of_colouring_shows_with_it(open_model, cross):
     rows = {
         "one colour": controls["colour"],
         VOLUME: section.volume_choice,
+        VALUE: section.value_choice,
         "cluster": controls["cluster_mm"],
     }
     for mode in ("direction", *rows):

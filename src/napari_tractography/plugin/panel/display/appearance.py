@@ -12,6 +12,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+from magicgui import widgets
 from napari.layers import Image, Layer
 from napari.utils.colormaps import ensure_colormap
 from numpy.typing import NDArray
@@ -52,6 +53,8 @@ from .axis import AxisControl
 from .clip_controls import ClipControls
 
 VOLUME = "a volume"
+VALUE = "a value"
+NO_VALUE = "A value (choose one)"
 NO_VOLUME = "A volume (choose one)"  # as the angle of an axis that was not drawn
 CLUSTER = "cluster"
 SEED = "seed"
@@ -66,6 +69,7 @@ def colour_help() -> dict[str, str]:
         **{name: mode.help for name, mode in MODES.items()},
         CLUSTER: "streamlines that run alike have the same colour",
         VOLUME: "the values of an image along the streamline; grey without one",
+        VALUE: "numbers per streamline or per point that came with the file; grey without",
     }
 
 
@@ -138,6 +142,13 @@ class AppearanceSection(QWidget):  # type: ignore[misc]
             self._volumes,
             "The image whose values colour the streamlines, sampled along them.",
         )
+        self.value_choice = widgets.ComboBox(
+            name="value",
+            label="Value",
+            choices=lambda _widget: self._value_names(),
+            nullable=True,
+            tooltip="The numbers that came with the streamlines' file and colour them.",
+        )
         self.legend = QLabel()
         self.legend.setTextFormat(Qt.TextFormat.RichText)
         self.gradient = QLabel()
@@ -148,6 +159,7 @@ class AppearanceSection(QWidget):  # type: ignore[misc]
                 self.controls[0],
                 self.axis,
                 self.volume_choice,
+                self.value_choice,
                 *self.controls[1:],
                 *self.clip.controls,
             ]
@@ -169,15 +181,19 @@ class AppearanceSection(QWidget):  # type: ignore[misc]
         self._colour = next(c for c in self.controls if c.name == "colour")
         self._colour_by.changed.connect(self._show_colour)
         self._show_colour()
-        for control in (*self.controls, self.volume_choice, self.axis, self.clip.choice):
+        chosen = (self.volume_choice, self.value_choice, self.axis, self.clip.choice)
+        for control in (*self.controls, *chosen):
             control.changed.connect(lambda _value, c=control: self._on_control(c))
         session.parameters_suited.connect(self.show_units)
         self._show_legend(None)
 
     def _show_colour(self, _value: Any = None) -> None:
+        if self._colour_by.value == VALUE:
+            self.value_choice.reset_choices()
         of_modes = (
             (self._colour, ONE_COLOUR),
             (self.volume_choice, VOLUME),
+            (self.value_choice, VALUE),
             (self._distance, CLUSTER),
         )
         for control, mode in of_modes:
@@ -206,7 +222,8 @@ class AppearanceSection(QWidget):  # type: ignore[misc]
         self._source = None
 
     def refresh_layers(self) -> None:
-        """Update the choice of volumes after layers were added, renamed or removed."""
+        """Update the choices after layers were added, renamed or removed."""
+        self.value_choice.reset_choices()
         offer_layers(self.volume_choice, self.volume_choice.value)  # by any name
 
     def adopt(self, layer: Streamlines) -> None:
@@ -220,7 +237,8 @@ class AppearanceSection(QWidget):  # type: ignore[misc]
     def style(self) -> dict[str, Any]:
         """What the controls say, to be kept with the bundle that they are for."""
         style = values_of([*self.controls, self.clip.choice])
-        style |= {"volume": self.volume_choice.value, "slab_chosen": self._slab_chosen}
+        style |= {"volume": self.volume_choice.value, "value": self.value_choice.value}
+        style |= {"slab_chosen": self._slab_chosen}
         axis = self.axis.value
         return {**style, "axis": None if axis is None else axis.numbers}
 
@@ -248,6 +266,9 @@ class AppearanceSection(QWidget):  # type: ignore[misc]
             self.axis.value = Axis.of_numbers(wanted.get("axis"))
             if wanted.get("volume") in self.volume_choice.choices:
                 self.volume_choice.value = wanted.get("volume")
+            self.value_choice.reset_choices()
+            if wanted.get("value") in self.value_choice.choices:
+                self.value_choice.value = wanted.get("value")
         self._slab_chosen = wanted.get("slab_chosen", False)
         self._show_colour()
         self._follow(layer)
@@ -314,12 +335,14 @@ class AppearanceSection(QWidget):  # type: ignore[misc]
         layer.axis = self.axis.value
         if colour_by != CLUSTER:
             self.clustering.stop()
-        if colour_by not in (VOLUME, SEED):
+        if colour_by not in (VOLUME, VALUE, SEED):
             self._source = None
         if colour_by == CLUSTER:
             self.clustering.colour(layer, cluster_mm)
         elif colour_by == VOLUME:
             self._by_volume(layer)
+        elif colour_by == VALUE:
+            self._by_value(layer)
         elif colour_by == SEED:
             self._by_seed(layer)
         elif colour_by == ONE_COLOUR:
@@ -337,6 +360,12 @@ class AppearanceSection(QWidget):  # type: ignore[misc]
             layer.colour_by_values(sampler(volume), label=label)
             self._source = weakref.ref(layer), volume
 
+    def _by_value(self, layer: Streamlines) -> None:
+        name = self.value_choice.value
+        if not self._is_coloured_by(layer, (VALUE, name)):
+            layer.colour_by_values(partial(values_called, name), label=name or NO_VALUE)
+            self._source = weakref.ref(layer), (VALUE, name)
+
     def _by_seed(self, layer: Streamlines) -> None:
         if not self._is_coloured_by(layer, SEED):
             bundle = layer.metadata.get(BUNDLE_KEY, self.session.bundle)
@@ -347,7 +376,7 @@ class AppearanceSection(QWidget):  # type: ignore[misc]
     def _is_coloured_by(self, layer: Streamlines, source: Any) -> bool:
         if self._source is None or layer.colour_by != VALUES:
             return False
-        return self._source[0]() is layer and self._source[1] is source
+        return self._source[0]() is layer and self._source[1] == source
 
     def show_legend(self) -> None:
         """Bring the legend up to date with the layer."""
@@ -374,9 +403,31 @@ class AppearanceSection(QWidget):  # type: ignore[misc]
             ]
             self.legend.setText("<br>".join(named))
 
+    def _value_names(self) -> list[str]:
+        layer = self.session.streamlines_layer
+        return [] if layer is None else sorted(numbers_by_name(layer.tractogram))
+
     def _volumes(self) -> list[Layer]:
         images = [la for la in self.session.viewer.layers if isinstance(la, Image) and la.ndim == 3]
         return [layer for layer in images if not (layer.rgb or layer.multiscale)]
+
+
+def numbers_by_name(tractogram: Tractogram) -> dict[str, NDArray[Any]]:
+    """Return what has one number a streamline or a point of other programs, by name."""
+    data = tractogram.data
+    of_each = ((data.per_point, tractogram.n_points), (data.per_streamline, len(tractogram)))
+    return {
+        name: array.reshape(n)
+        for held, n in of_each
+        for name, array in held.items()
+        if array.size == n
+    }
+
+
+def values_called(name: str | None, tractogram: Tractogram) -> NDArray[Any]:
+    """Return the numbers of a name, NaN at each point where there are none."""
+    found = numbers_by_name(tractogram)
+    return found[name] if name in found else np.full(tractogram.n_points, np.nan, np.float32)
 
 
 def placed_seeds(bundle: OpenBundle, tractogram: Tractogram) -> NDArray[np.int64]:
