@@ -81,12 +81,13 @@ def _apart_mm(header: Any, shape: tuple[int, ...]) -> float:
     """Return how far apart the two affines put a corner of the image; 0 where one is not there."""
     import numpy as np
 
-    forms = [header.get_qform(coded=True)[0], header.get_sform(coded=True)[0]]
-    if any(form is None for form in forms):
-        return 0.0
-    corners = np.array([*np.ndindex(2, 2, 2)]) * (np.array([*shape, 1, 1, 1])[:3] - 1)
-    off = (forms[0] - forms[1])[:3] @ np.column_stack([corners, np.ones(8)]).T
-    return float(np.linalg.norm(off, axis=0).max())
+    with np.errstate(all="ignore"):  # a damaged header may hold any number
+        forms = [header.get_qform(coded=True)[0], header.get_sform(coded=True)[0]]
+        if any(form is None for form in forms):
+            return 0.0
+        corners = np.array([*np.ndindex(2, 2, 2)]) * (np.array([*shape, 1, 1, 1])[:3] - 1)
+        off = (forms[0] - forms[1])[:3] @ np.column_stack([corners, np.ones(8)]).T
+        return float(np.linalg.norm(off, axis=0).max())
 
 
 def _declared(path: Path, intent: int, shape: tuple[int, ...]) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -14,11 +15,14 @@ from qtpy.QtGui import QGuiApplication
 from qtpy.QtWidgets import QFileDialog, QMessageBox
 
 from napari_tractography import Fod, Project, TrackingParameters, Tractogram
+from napari_tractography.errors import FileError
+from napari_tractography.files import servers
 from napari_tractography.geometry.grid import Grid
 from napari_tractography.model.phantoms import phantom_seeds_mm
 from napari_tractography.model.regions import Region
 from napari_tractography.plugin.panel import project_keeper
 from napari_tractography.plugin.panel.panel import TractographyPanel
+from napari_tractography.plugin.panel.project_button import ProjectButton
 
 ONE, OTHER = phantom_seeds_mm("cross")
 
@@ -497,3 +501,35 @@ def test_the_copied_script_makes_all_bundles_again(
     open_model().project.copy_python()
     (note,) = notes
     assert note.startswith("error: There are no bundles to copy")
+
+
+@pytest.mark.parametrize("says_yes", [True, False])
+def test_a_server_is_contacted_once_a_person_says_so(
+    monkeypatch: pytest.MonkeyPatch, says_yes: bool
+) -> None:
+    """Once a server, and of other protocols than https and s3 not at all."""
+    monkeypatch.setattr(servers, "_allowed", set())
+    asked: list[str] = []
+
+    def question(_parent: object, _title: str, text: str) -> object:
+        asked.append(text)
+        buttons = QMessageBox.StandardButton
+        return buttons.Yes if says_yes else buttons.No
+
+    monkeypatch.setattr(QMessageBox, "question", question)
+    at = ["https://a.org/x.zarr", "https://a.org/y.zarr", "s3://b/z.zarr"]
+    project = SimpleNamespace(unasked_files=lambda: at)
+    button = SimpleNamespace(window=lambda: None)
+    if says_yes:
+        ProjectButton._ask_servers(button, project)
+        assert [text.rpartition("//")[2] for text in asked] == [
+            "a.org. Contact that server?", "b. Contact that server?"
+        ]  # fmt: skip
+        assert all(map(servers.is_allowed, at))
+        at[:] = ["ftp://a.org/x.zarr"]
+        with pytest.raises(FileError, match="not contacted unless"):
+            ProjectButton._ask_servers(button, project)
+    else:
+        with pytest.raises(FileError, match=r"https://a\.org was not contacted"):
+            ProjectButton._ask_servers(button, project)
+    assert len(asked) == (2 if says_yes else 1)
