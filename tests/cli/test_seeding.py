@@ -141,3 +141,26 @@ def test_each_voxel_of_a_mask_is_seeded(folder: Path, drawing: nt.Fod) -> None:
     assert len(voxels) == np.prod(drawing.grid.shape) / 2
     assert (counts == 2).all()
     assert recipe.run().digest() == nt.load_tractogram("b.tck").digest() == recipe.digest
+
+
+@pytest.mark.parametrize("directed", [False, True])
+def test_positions_of_a_file_are_seeds(
+    folder: Path, drawing: nt.Fod, capsys: pytest.CaptureFixture[str], directed: bool
+) -> None:
+    inside = np.argwhere(drawing.support)[[3, 40]].astype(float)
+    positions = drawing.grid.to_mm(inside).astype(np.float32)
+    rows = np.hstack([positions, [[1, 0, 0], [0, 1, 0]]]) if directed else positions
+    Path("p.txt").write_text(
+        "# x y z\n" + "\n".join(", ".join(map(repr, row.tolist())) for row in rows)
+    )
+    words = ["track", "fod.nii.gz", "-o", "b.tck", "--seed-points", "p.txt"]
+    assert main([*words, *RUN[2:]]) == 0
+    seeds = nt.Recipe.load("b.json").inputs().seeds
+    np.testing.assert_array_equal(seeds.positions_mm, positions)
+    assert (seeds.directions is not None) == directed
+    assert main([*words, *RUN]) == 2
+    assert "no meaning with --seed-points" in capsys.readouterr().err
+    for text in ("1 2\n", "1 2 x\n", "", "1 2 nan\n"):
+        Path("p.txt").write_text(text)
+        assert main([*words, *RUN[2:]]) == 2
+        assert "p.txt holds" in capsys.readouterr().err

@@ -109,6 +109,13 @@ def _add_seeds(parser: argparse.ArgumentParser) -> None:
         help="seed in a sphere: RAS+ mm, radius, and how many streamlines if not --n-seeds; may be "
         "repeated",
     )
+    add_path(
+        seeds,
+        "--seed-points",
+        "FILE",
+        "seed once at each position of a text file: x y z in mm (RAS+) in each row, and a "
+        "direction after them where it is known",
+    )
     seeds.add_argument(
         "--seed-fod", action="store_true", help="seed everywhere in proportion to the FOD"
     )
@@ -280,6 +287,11 @@ def _check_counts(options: argparse.Namespace) -> None:
             f"--max-seeds {options.max_seeds} limits the seeds of --select; give --select N as "
             "well, or --n-seeds instead."
         )
+    if options.seed_points and options.n_seeds is not None:
+        raise InvalidParameterError(
+            f"--n-seeds {options.n_seeds} has no meaning with --seed-points, one seed each; leave "
+            "it out."
+        )
     if options.between and options.n_seeds is not None:
         raise InvalidParameterError(
             f"--n-seeds {options.n_seeds} has no meaning with --between, which draws seeds "
@@ -353,6 +365,8 @@ def _mask_source(text: str) -> VolumeSource:
 
 
 def _seed_sources(options: argparse.Namespace, random_seed: int) -> tuple[SeedSource, ...]:
+    from ..files.text import load_positions
+    from ..model.seeds import Seeds
     from ..recipes.sources import SeedSource
 
     n = N_SEEDS if options.n_seeds is None else options.n_seeds
@@ -363,6 +377,8 @@ def _seed_sources(options: argparse.Namespace, random_seed: int) -> tuple[SeedSo
         if each is not None:
             return (SeedSource("voxels", each, random_seed, volume=volume),)
         return (SeedSource("mask", n, random_seed, volume=volume),)
+    if options.seed_points:
+        return (SeedSource.points(Seeds.at(*load_positions(options.seed_points))),)
     if options.seed_fod:
         return (SeedSource("fod", n, random_seed),)
     if options.seed_interface:
@@ -374,8 +390,8 @@ def _seed_sources(options: argparse.Namespace, random_seed: int) -> tuple[SeedSo
         return (SeedSource("interface", n, random_seed),)
     if not options.seed_sphere:
         raise InvalidSeedsError(
-            "There are no seeds; give --seed-mask IMAGE, --seed-sphere x,y,z,r, --seed-fod, "
-            "--between REGION twice or, with --tissues, --seed-interface."
+            "There are no seeds; give --seed-mask IMAGE, --seed-sphere x,y,z,r, --seed-points "
+            "FILE, --seed-fod, --between REGION twice or, with --tissues, --seed-interface."
         )
     spheres = [_sphere_and_number(text) for text in options.seed_sphere]
     counts = [own or n for _, own in spheres]

@@ -5,7 +5,6 @@ Called by the tractograms, the recipes, the command and the plugin.
 
 from __future__ import annotations
 
-import io
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -17,11 +16,8 @@ from ..errors import FileError, InvalidTractogramError
 from ..runtime.arrays import real_numbers
 from .damage import telling
 from .formats import column_endings, has_ending, tractogram_format
-from .inflating import PACKED, opened
 from .paths import existing_file, written_whole
-
-# Text of numbers shrinks to a tenth; that of a single number to less, up to a size.
-MOST_UNPACKED, LEAST_UNPACKED = 32, 1 << 26  # times, bytes
+from .text import text_of
 
 
 def checked_weights(weights: ArrayLike, n: int) -> NDArray[np.float32]:
@@ -103,7 +99,7 @@ def _numbers(file: Path, name: str) -> NDArray[Any]:
     try:
         # UTF-8, also where the system has another encoding, and with the mark of Windows' editors.
         values = np.loadtxt(
-            _text(file), np.float64, comments="#", delimiter=None, ndmin=1, encoding="utf-8-sig"
+            text_of(file), np.float64, comments="#", delimiter=None, ndmin=1, encoding="utf-8-sig"
         )
     except UnicodeDecodeError:
         raise FileError(f"{file} is no text; give weights as tcksift2 writes them.") from None
@@ -117,20 +113,6 @@ def _numbers(file: Path, name: str) -> NDArray[Any]:
             f"{file} holds numbers of shape {values.shape}; give one weight a streamline."
         )
     return values.ravel()
-
-
-def _text(file: Path) -> io.BytesIO:
-    """Return the text of a file, unpacked up to a bound. Raises FileError above it."""
-    is_packed = file.name.lower().endswith(PACKED)
-    most = MOST_UNPACKED * file.stat().st_size + LEAST_UNPACKED if is_packed else -2
-    with opened(file) as stream:
-        text = stream.read(most + 1)
-    if is_packed and len(text) > most:
-        raise FileError(
-            f"{file} unpacks to more than {most / 1e6:.0f} MB, too much for weights; unpack it "
-            "first."
-        )
-    return io.BytesIO(text)
 
 
 def columns_of(path: str | PathLike[str]) -> list[str]:
