@@ -12,12 +12,15 @@ from hands import WAIT_MS
 from napari.layers import Tracks
 
 from napari_tractography import Project, Recipe, TrackingParameters, Tractogram
+from napari_tractography.errors import InvalidTractogramError
+from napari_tractography.files.streamline_data import StreamlineData
 from napari_tractography.model.phantoms import make_phantom, phantom_seeds_mm
 from napari_tractography.model.regions import Region
 from napari_tractography.plugin.export.projects import project_of
 from napari_tractography.plugin.export.recipes import recipe_of
 from napari_tractography.plugin.panel.panel import TractographyPanel
 from napari_tractography.plugin.session import filtering
+from napari_tractography.plugin.session.derived_bundles import bundles_of_groups, groups_of
 from napari_tractography.plugin.streamlines.layer import Streamlines
 from napari_tractography.recipes.sources import FodSource, RegionSource, SeedSource
 from napari_tractography.recipes.volume_sources import VolumeSource
@@ -61,6 +64,23 @@ def test_a_selection_is_split_off_and_the_rest_stays(opened: Any) -> None:
     opened.bundles.history.redo()
     assert ys(opened.bundles.active.streamlines_layer) == [1, 4]
     assert ys(layer) == [0, 2, 3, 5, 6, 7]
+
+
+def test_groups_of_a_file_become_bundles(opened: Any) -> None:
+    layer, source = opened.session.streamlines_layer, opened.bundles.active
+    assert not groups_of(opened.bundles)
+    with pytest.raises(InvalidTractogramError, match="AF left has no groups"):
+        bundles_of_groups(opened.bundles)
+    groups = {"CST.left": np.array([0, 3]), "none": np.empty(0, int), "rest": np.array([3, 5, 7])}
+    data = StreamlineData({}, {}, groups)
+    layer.tractogram = Tractogram(layer.tractogram.points, layer.tractogram.offsets, data=data)
+    parts = bundles_of_groups(opened.bundles)
+    assert [part.name for part in parts] == ["CST.left", "rest"]
+    assert [ys(part.streamlines_layer) for part in parts] == [[0, 3], [3, 5, 7]]
+    assert len({part.state.colour for part in [source, *parts]}) == 3
+    assert ys(layer) == list(range(8))
+    opened.bundles.history.undo()
+    assert opened.bundles.bundles == [source]
 
 
 def test_nothing_selected_is_said(opened: Any, notes: list[str]) -> None:

@@ -39,7 +39,7 @@ from qtpy.QtWidgets import (
 
 from ..document import COLOURS
 from ..flag import Flag
-from ..session.derived_bundles import take_tracks
+from ..session.derived_bundles import bundles_of_groups, groups_of, take_tracks
 from ..session.listing import BundleList
 from ..session.open_bundle import OpenBundle
 from ..streamlines.colours import (
@@ -189,6 +189,11 @@ class BundleSection(QWidget):  # type: ignore[misc]
                 take_tracks(self.bundles, layer)
         self.show_offer()
 
+    def make_groups(self) -> None:
+        """Make a bundle of each group that came with the active bundle's file."""
+        with errors_shown():
+            bundles_of_groups(self.bundles)
+
     def _show(self, number: int, bundle: OpenBundle) -> None:
         layer, state = bundle.streamlines_layer, bundle.state
         n = 0 if layer is None else layer.n_all
@@ -293,6 +298,7 @@ class BundleSection(QWidget):  # type: ignore[misc]
             ("Colours of all bundles", self.colours.click, True),
             ("Duplicate", self.copy.click, True),
             ("Mirror", self.mirror.click, self.mirror.isEnabled()),
+            ("Bundles of its groups", self.make_groups, bool(groups_of(bundles))),
             ("Move up", self.up.click, self.up.isEnabled()),
             ("Move down", self.down.click, self.down.isEnabled()),
             ("Delete", self.delete.click, True),

@@ -9,6 +9,7 @@ import dataclasses
 
 import numpy as np
 from napari.layers import Tracks
+from numpy.typing import NDArray
 
 from ...errors import InvalidTractogramError
 from ...recipes.bundle import Bundle
@@ -49,6 +50,38 @@ def split_off(bundles: BundleList) -> OpenBundle:
     with bundles.history.one_step(text):
         layer.editor.delete_selected()
         bundles.insert(created, text)
+    return created
+
+
+def groups_of(bundles: BundleList) -> dict[str, NDArray[np.int64]]:
+    """Return the groups that came with the active bundle's file, by name, without empty ones."""
+    layer = bundles.active.streamlines_layer
+    groups = {} if layer is None else layer.tractogram.data.groups
+    return {name: numbers for name, numbers in groups.items() if len(numbers)}
+
+
+def bundles_of_groups(bundles: BundleList) -> list[OpenBundle]:
+    """Make a bundle of each group that came with the active bundle's file; it stays as it is.
+
+    Raises
+    ------
+    InvalidTractogramError
+        When there are none.
+    """
+    bundle, groups = bundles.active, groups_of(bundles)
+    if not groups:
+        raise InvalidTractogramError(
+            f"{bundle.name} has no groups of streamlines, as a .trx file may hold."
+        )
+    created = []
+    with bundles.history.one_step(text := f"Groups of {bundle.name}"):
+        for name, numbers in groups.items():
+            bundles.activate(bundle)
+            part = bundles.copy_of_active(name)
+            assert part.layer is not None
+            part.layer.editor.show_some(numbers)
+            part.take_edits(part.layer.editor.summary(bundles.session.space.unit))
+            created.append(bundles.insert(part, text))
     return created
 
 
