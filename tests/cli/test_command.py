@@ -132,7 +132,9 @@ def _wrong_files(folder: Path) -> None:
     _image("masks.nii", np.ones((4, 4, 4, 6)), eye)
     _image("zeros.nii", np.zeros((4, 4, 4, 15)), eye)
     _image("nan.nii", np.full((4, 4, 4, 15), np.nan), eye)
-    _image("small.nii", np.ones((4, 4, 4)), eye)
+    away = eye.copy()
+    away[:3, 3] = 500
+    _image("small.nii", np.ones((4, 4, 4)), away)
     _image("empty.nii", np.zeros((4, 4, 4)), eye)
     flat = nib.Nifti1Image(np.ones((4, 4, 4, 15), np.float32), eye)
     flat.header["srow_z"] = 0
@@ -157,7 +159,7 @@ ENDLESS = ["track", "fod.nii.gz", "-o", "out.tck", "--seed-mask", "mask.nii.gz"]
 
 WRONG = {
     "3-D FOD": (["info", "3d.nii"], ["3 dimensions"]),
-    "5-D FOD": (["info", "5d.nii"], ["5 dimensions"]),
+    "5-D FOD": (["info", "5d.nii"], ["5d.nii holds no FOD in its 30 volumes"]),
     "no SH count": (["info", "seven.nii"], ["7 volumes", "6, 15"]),
     "a mask in six volumes": (["info", "masks.nii"], ["masks.nii", "masks", "kind sh"]),
     "unknown kind": (["info", "fod.nii.gz", "--kind", "k"], ["'k'", "auto, sh"]),
@@ -175,7 +177,7 @@ WRONG = {
     "unknown ending": (["info", "page.html"], ["page.html", ".nii"]),
     "unknown basis": (["info", "fod.nii.gz", "--basis", "b"], ["'b'", "descoteaux07"]),
     "unknown frame": (["info", "fod.nii.gz", "--frame", "f"], ["'f'", "voxel"]),
-    "mask of another shape": ([*SEEDED, "--mask", "small.nii"], ["small.nii", "resample"]),
+    "mask elsewhere": ([*SEEDED, "--mask", "small.nii"], ["small.nii", "no voxel in common"]),
     "empty mask": ([*SEEDED, "--mask", "empty.nii"], ["empty.nii"]),
     "missing mask": ([*SEEDED, "--mask", "absent.nii"], ["absent.nii does not exist"]),
     "no seeds": (TRACK, ["no seeds", "--seed-mask"]),

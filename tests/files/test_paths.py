@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import ntpath
 import os
 import sys
@@ -22,6 +23,7 @@ from napari_tractography.files.paths import (
 from napari_tractography.files.volume_files import load_volume, save_volume
 from napari_tractography.geometry.grid import Grid
 from napari_tractography.runtime.processes import unfinished_name
+from napari_tractography.streamlines.tractogram import load_tractogram
 
 LONGEST = 255  # bytes of a file's name, of most disks
 
@@ -65,18 +67,24 @@ def test_a_pipe_is_not_replaced(tmp_path: Path) -> None:
     ("name", "content", "words"),
     [
         ("t.tck", b"version https://git-lfs.github.com/spec/v1\noid sha256:1\n", "git lfs pull"),
-        ("t.tck", b"/annex/objects/MD5E-s1--1.tck\n", "datalad get t.tck"),
-        ("t.nii.gz", b"\\\1\0\0", "is not compressed, although its name says so"),
-        ("t.mgz", b"\0\0\0\1", "is not compressed, although its name says so"),
-        ("t.nii", b"\x1f\x8b\x08\0", r"is compressed by gzip; call it t\.nii\.gz"),
+        ("t.trx", b"/annex/objects/MD5E-s1--1.trx\n", r"datalad get t\.trx"),
+        ("t.nii", b"/annex/objects/MD5E-s1--1.nii\n", r"datalad get t\.nii"),
+        ("t.nii.gz", bytes(400), "is not compressed, although its name says so"),
+        ("t.mif.gz", b"mrtrix image", "is not compressed, although its name says so"),
+        ("t.mgz", bytes(400), "is not compressed, although its name says so"),
+        ("t.tck.gz", b"mrtrix tracks", "is not compressed, although its name says so"),
+        ("t.nii", gzip.compress(bytes(400)), r"is compressed by gzip; call it t\.nii\.gz"),
+        ("t.trk", gzip.compress(bytes(2000)), r"is compressed by gzip; call it t\.trk\.gz"),
+        ("t.tck", gzip.compress(b"mrtrix tracks"), r"is compressed by gzip; call it t\.tck\.gz"),
     ],
 )
 def test_what_is_not_the_file_that_its_name_says_is_told(
     tmp_path: Path, name: str, content: bytes, words: str
 ) -> None:
     (tmp_path / name).write_bytes(content)
+    load = load_tractogram if name.startswith(("t.t", "t.trk")) else load_volume
     with pytest.raises(FileError, match=words):
-        existing_file(tmp_path / name)
+        load(tmp_path / name)
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="links are for administrators there")

@@ -10,7 +10,7 @@ from os import PathLike
 from ..errors import FileError, InvalidFodError, InvalidGridError
 from ..geometry.grid import Grid
 from .formats import header_format
-from .paths import existing_file
+from .paths import existing_file, explained
 from .stored_images import StoredImage
 
 
@@ -22,7 +22,8 @@ def read_header(path: str | PathLike[str]) -> StoredImage:
     file = existing_file(path)
     header = header_format(file).header
     assert header is not None
-    return header(file)
+    with explained(file):
+        return header(file)
 
 
 def without_trailing_ones(shape: tuple[int, ...], n_axes: int) -> tuple[int, ...]:

@@ -79,7 +79,7 @@ def with_home(text: str) -> str:
 def existing_file(path: str | PathLike[str]) -> Path:
     """Return the path of a file that is there.
 
-    Raises FileError when there is none, it is a folder, or it is only a pointer to its content.
+    Raises FileError when there is none, it is a folder, or a link to what is not here.
     """
     file = at_home(path)
     try:
@@ -88,7 +88,6 @@ def existing_file(path: str | PathLike[str]) -> Path:
     except (OSError, ValueError) as error:  # a name too long for the system, a NUL character
         raise FileError(f"{file} cannot be looked up ({error}); check the path.") from None
     if is_file:
-        _check_content(file)
         return file
     if is_folder:
         raise FileError(f"{file} is a folder; give a file inside it.")
@@ -97,6 +96,19 @@ def existing_file(path: str | PathLike[str]) -> Path:
     if target:
         raise FileError(f"{file} is a link to {target}, which does not exist; check both paths.")
     raise FileError(f"{file} does not exist; check the path.")
+
+
+@contextlib.contextmanager
+def explained(file: Path) -> Iterator[None]:
+    """Say what a file that cannot be read is, where it is a pointer or packed under another name.
+
+    Raises FileError then, and as it came where it is neither.
+    """
+    try:
+        yield
+    except FileError:
+        _check_content(file)
+        raise
 
 
 def _check_content(file: Path) -> None:

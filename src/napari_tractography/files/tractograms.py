@@ -17,7 +17,7 @@ from ..geometry.grid import Grid
 from .damage import telling
 from .description import FLOAT32, TractogramFormat
 from .formats import tractogram_format, written_tractogram_format
-from .paths import check_writable, existing_file, written_whole
+from .paths import check_writable, existing_file, explained, written_whole
 from .streamline_arrays import StreamlineArrays, joined
 from .weights import n_impossible
 
@@ -71,7 +71,7 @@ def read_streamlines(
     """
     file = existing_file(path)
     read = tractogram_format(file).read
-    with telling(file):
+    with explained(file), telling(file):
         found = read(file)
     for remark in found.remarks:
         warn(remark)
@@ -99,7 +99,8 @@ def iter_streamlines(
         return
     found = row.iterate(file, n_streamlines)
     while True:
-        with telling(file):  # only while it reads: warnings of the caller are the caller's
+        # Only while it reads: warnings of the caller are the caller's.
+        with explained(file), telling(file):
             block = next(found, None)
         if block is None:
             return

@@ -16,7 +16,7 @@ from ..errors import FileError, InvalidTractogramError
 from ..runtime.arrays import real_numbers
 from .damage import telling
 from .formats import column_endings, has_ending, tractogram_format
-from .paths import existing_file, written_whole
+from .paths import existing_file, explained, written_whole
 from .text import text_of
 
 
@@ -79,7 +79,7 @@ def load_weights(path: str | PathLike[str], name: str = "") -> NDArray[np.float3
         When the file is missing, cannot be read or holds no such numbers, or infinite ones.
     """
     file = existing_file(path)
-    with telling(file):
+    with explained(file), telling(file):
         weights = _numbers(file, name).astype(np.float32)
     n_infinite = int(np.isinf(weights).sum())
     if n_infinite:  # also what is too large for 32 bits

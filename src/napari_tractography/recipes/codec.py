@@ -19,7 +19,7 @@ import numpy as np
 
 from ..errors import FileError, InvalidParameterError
 from ..files.damage import readable
-from ..files.paths import existing_file, written_whole
+from ..files.paths import existing_file, explained, written_whole
 
 FORMAT = "napari-tractography recipe"
 # Version 2 adds the backend, the device and the number of the first seed of a sphere; version 3
@@ -131,11 +131,13 @@ def read_json(file: Path) -> Any:
 
     Raises FileError when it cannot be read or is no JSON.
     """
-    try:
-        with readable(file):
-            return json.loads(file.read_text("utf-8-sig"))  # Windows' editors put a mark first
-    except (ValueError, RecursionError) as error:
-        raise FileError(f"{file} is no JSON ({error}); give a recipe.") from None
+    with explained(file):
+        try:
+            with readable(file):
+                # Windows' editors put a mark first.
+                return json.loads(file.read_text("utf-8-sig"))
+        except (ValueError, RecursionError) as error:
+            raise FileError(f"{file} is no JSON ({error}); give a recipe.") from None
 
 
 def _stored_fields(kind: Any) -> list[dataclasses.Field[Any]]:
