@@ -85,3 +85,14 @@ def test_either_order_of_bytes_is_read(tmp_path: Path) -> None:
     back = list(load_tractogram(tmp_path / "t.trk"))
     assert [len(line) for line in back] == [1, 0, 2]
     np.testing.assert_array_equal(back[2], lines[2] - 0.5)
+
+
+@pytest.mark.parametrize("name", ["t.trk", "t.trk.gz"])
+def test_what_follows_the_streamlines_does_not_matter(tmp_path: Path, name: str) -> None:
+    write_without_affine(tmp_path / name, 2, (2.0, 2.0, 2.0))
+    raw = (tmp_path / name).read_bytes()
+    whole = gzip.decompress(raw) if name.endswith(".gz") else raw
+    for rest in (b"abc", bytes(4), bytes(50)):
+        content = gzip.compress(whole + rest) if name.endswith(".gz") else whole + rest
+        (tmp_path / name).write_bytes(content)
+        assert load_tractogram(tmp_path / name).n_points == 2

@@ -281,7 +281,7 @@ def _numbers(path: Path, header: Mapping[str, Any]) -> NDArray[np.float32]:
     dtype = np.dtype(f"{header[Field.ENDIANNESS]}f4")
     if not path.name.lower().endswith(PACKED):
         n, rest = divmod(path.stat().st_size - HEADER_BYTES, 4)
-        if rest:
+        if rest and not header[Field.NB_STREAMLINES]:  # else whatever follows them does not matter
             raise EOFError("the last number is cut off")
         if not n:
             return np.empty(0, np.float32)
@@ -292,7 +292,7 @@ def _numbers(path: Path, header: Mapping[str, Any]) -> NDArray[np.float32]:
             while part := stream.read(PIECE_BYTES):
                 content += part
                 check_memory(path, (len(content) // 12, 3), 2 * len(content), "check the file")
-        found = np.frombuffer(content, dtype, offset=HEADER_BYTES)
+        found = np.frombuffer(content, dtype, (len(content) - HEADER_BYTES) // 4, HEADER_BYTES)
     return found.astype(np.float32, copy=False)
 
 

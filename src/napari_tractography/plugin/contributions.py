@@ -9,7 +9,6 @@ from typing import Any
 import napari
 import numpy as np
 from napari.layers import Image, Labels, Layer, Tracks
-from npe2 import PluginManager
 from numpy.typing import NDArray
 from qtpy.QtCore import QTimer
 
