@@ -11,6 +11,7 @@ import sys
 
 import numpy as np
 import pytest
+from covering import covering_params
 from host import compile_for_host, pointer, track_on_host
 from plans import plan_of
 from toys import SKEWED, random_fod
@@ -53,18 +54,25 @@ def phases_of(warps) -> dict[str, tuple[int, int]]:
     return {task: (int(counts[0, k]), int(counts[1, k])) for k, task in enumerate(TASKS)}
 
 
+CHANGES = {
+    "plain": {},
+    "narrow cone": {"max_angle_deg": 12.0},
+    "strict thresholds": {"min_amplitude": 0.3, "min_probability": 0.15},
+    "endpoints": {"output": "endpoints"},
+    "every seventh, backward": {"record_every": 7, "direction": "backward"},
+}
+
+
 @pytest.mark.parametrize(
-    "changes",
-    [
-        pytest.param({}, id="plain"),
-        pytest.param({"max_angle_deg": 12.0}, id="narrow cone"),
-        pytest.param({"min_amplitude": 0.3, "min_probability": 0.15}, id="strict thresholds"),
-        pytest.param({"output": "endpoints"}, id="endpoints"),
-        pytest.param({"record_every": 7, "direction": "backward"}, id="every seventh, backward"),
-    ],
+    ("changes", "interpolation", "algorithm"),
+    covering_params(
+        {
+            "changes": CHANGES,
+            "interpolation": {each: each for each in ("nearest", "trilinear")},
+            "algorithm": {row.name: row.name for row in ALGORITHMS if row.exact},
+        }
+    ),
 )
-@pytest.mark.parametrize("interpolation", ["nearest", "trilinear"])
-@pytest.mark.parametrize("algorithm", [row.name for row in ALGORITHMS if row.exact])
 def test_bits_do_not_depend_on_who_waits_for_whom(warps, fod, algorithm, interpolation, changes):
     parameters = SHORT.replace(algorithm=algorithm, interpolation=interpolation, **changes)
     stop = Region.sphere(fod.grid.centre_mm, 2.0, "stop")
@@ -85,14 +93,12 @@ PROPOSED = {"ARRIVE": (0.033, 30.5), "PROPOSE": (0.102, 17.1), "CHECK": (0.033, 
     ("changes", "wanted"),
     [
         pytest.param({"interpolation": "nearest"}, PROPOSED, id="nearest"),
-        pytest.param({"interpolation": "trilinear"}, PROPOSED, id="trilinear"),
         # A bound decides at each step that enough of the FOD is in the cone: nothing more is done.
         pytest.param(
-            {"interpolation": "nearest", "min_probability": 0.005},
+            {"interpolation": "trilinear", "min_probability": 0.005},
             PROPOSED,
-            id="nearest, with checks of the cone",
+            id="trilinear, with checks of the cone",
         ),
-        pytest.param({"min_probability": 0.005}, PROPOSED, id="with checks of the cone"),
         # Of four steps one reaches another voxel, or turns. Of a step that does neither nothing but
         # the step is taken, and few lanes take it while others wait for enough to search.
         pytest.param(

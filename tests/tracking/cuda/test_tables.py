@@ -5,15 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from host import compile_for_host, pointer, rows_of
-from numba import njit
+from kept_code import kept
 from toys import lobes, random_fod
 
 from napari_tractography.fields.polynomials import shifts
 from napari_tractography.model.fod import Fod
 from napari_tractography.model.parameters import TrackingParameters
-from napari_tractography.runtime.compiling import OPTIONS
 from napari_tractography.tracking import codes
-from napari_tractography.tracking.cpu.cells import fill_row
+from napari_tractography.tracking.cpu import cells
 from napari_tractography.tracking.cpu.lanes import N_LANES
 from napari_tractography.tracking.plan import kernel_field
 from napari_tractography.tracking.tables.builders import build_table
@@ -40,10 +39,10 @@ def difficult_fod(lmax):
     return Fod(values, np.eye(4))
 
 
-@njit(**OPTIONS)
+@kept(cells)
 def fill_all(field, scratch):
     for row in range(field.values.shape[0]):
-        fill_row(
+        cells.fill_row(
             field.shifts,
             field.values,
             field.change,

@@ -132,7 +132,7 @@ def largest_of_all(fod, angle_deg, units):
     [
         pytest.param(random_fod(4, shape=(9, 9, 4), seed=1), id="random 4"),
         pytest.param(random_fod(8, shape=(9, 9, 4), seed=2), id="random 8"),
-        pytest.param(random_fod(16, shape=(9, 9, 4), seed=3), id="random 16"),
+        pytest.param(random_fod(16, shape=(5, 5, 4), seed=3), id="random 16"),
         pytest.param(crossing_fod(shape=(9, 9, 4), seed=4), id="crossings"),
     ],
 )
@@ -149,7 +149,7 @@ def test_the_largest_amplitude_of_a_cone_is_found(fod, angle):
     counts = wanted > 0.05 * dense.max(axis=1)  # what tracking follows
     assert counts.mean() > 0.3
     short = (wanted - amplitudes)[counts] / wanted[counts]
-    assert np.sum(short > 1e-3) <= 1
+    assert np.sum(short > 1e-3) <= n // 300
     assert short.min() > -0.02  # of two lobes the oracle may climb the lower
     # Where it is said to be found.
     np.testing.assert_allclose(np.linalg.norm(at, axis=1), 1, atol=1e-6)
@@ -175,7 +175,7 @@ def test_steps_in_a_brain_of_low_degree_take_the_largest_amplitude(shared_data):
     parameters = TrackingParameters.for_fod(
         fod, algorithm="deterministic", start="max", direction="forward", max_angle_deg=angle
     )
-    tractogram = track(fod, Seeds.from_fod(fod, 250, random_seed=3), parameters, backend="cpu")
+    tractogram = track(fod, Seeds.from_fod(fod, 100, random_seed=3), parameters, backend="cpu")
     points = tractogram.points.astype(np.float64)
     arrived = np.setdiff1d(np.arange(1, len(points)), tractogram.offsets)
     arrived = arrived[: len(arrived) // 1664 * 1664]
@@ -190,8 +190,8 @@ def test_steps_in_a_brain_of_low_degree_take_the_largest_amplitude(shared_data):
         found = found_in_cones(here, angle, units)[0][:, 3]
         wanted = largest_of_all(here, angle, units)
         short += list((wanted - found) / wanted)
-    assert len(short) > 9000
-    assert np.sum(np.array(short) > 1e-3) <= 2
+    assert len(short) > 3000
+    assert np.sum(np.array(short) > 1e-3) <= 1
     assert max(short) < 0.01
 
 
