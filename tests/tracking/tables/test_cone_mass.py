@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from covering import covering_params
 from scipy.optimize import linprog
 from toys import convolved, crossing_fod, random_fod
 
@@ -37,9 +38,16 @@ def fods(lmax):
     return np.concatenate([noise, lobes, -lobes])
 
 
-@pytest.mark.parametrize("angle", [1.0, 10.0, 25.0, 45.0, 90.0])
-@pytest.mark.parametrize("lmax", [0, 4, 8, 12])
-@pytest.mark.parametrize("rings", [False, True], ids=["points", "rings"])
+@pytest.mark.parametrize(
+    ("angle", "lmax", "rings"),
+    covering_params(
+        {
+            "angle": {f"{angle:g} degrees": angle for angle in (1.0, 10.0, 25.0, 45.0, 90.0)},
+            "lmax": {f"lmax {lmax}": lmax for lmax in (0, 4, 8, 12)},
+            "rings": {"points": False, "rings": True},
+        }
+    ),
+)
 def test_no_sum_over_a_cone_is_less(angle, lmax, rings):
     coefficients = fods(lmax)
     units = np.random.default_rng(lmax).normal(size=(20, 3))
