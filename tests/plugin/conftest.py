@@ -7,14 +7,18 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import cache
 from importlib.metadata import EntryPoint
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import napari.settings
 import pytest
 from hands import CHUNK, FEW, WAIT_MS, fod_layer, lie_still, tracking_threads
+from napari._vispy import canvas
 from napari.components import ViewerModel
+from napari.settings._napari_settings import NapariSettings
 from napari.utils.notifications import notification_manager
 from npe2 import PluginManifest
 from qtpy.QtCore import Qt
@@ -53,6 +57,21 @@ def manifests_are_read_once() -> Iterator[None]:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(PluginManifest, "_from_entrypoint", read_once)
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def napari_goes_on_at_once() -> Iterator[None]:
+    """What a window and a panel do over and over, and no test looks at.
+
+    napari searches all garbage whenever a layer goes (for drivers of Windows), writes its own
+    settings to a file whenever one changes, and makes classes of what manifests say of settings.
+    """
+    make_classes = napari.settings.plugin_configuration_generator
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(napari.settings, "plugin_configuration_generator", cache(make_classes))
+        patch.setattr(canvas, "gc", SimpleNamespace(collect=lambda: 0))
+        patch.setattr(NapariSettings, "_maybe_save", lambda self: None)
         yield
 
 

@@ -52,8 +52,8 @@ def test_an_fod_volume_opens_as_its_mean(make_napari_viewer: Any, tmp_path: Path
     np.testing.assert_allclose(layer.metadata["affine"], OBLIQUE, atol=1e-6)
 
 
-def test_mrtrix_images_open_too(make_napari_viewer: Any, shared_data: Path) -> None:
-    viewer = make_napari_viewer()
+def test_mrtrix_images_open_too(shared_data: Path) -> None:
+    viewer = ViewerModel()
     (layer,) = viewer.open(shared_data / "brain" / "fod_template.mif.gz", plugin=PLUGIN)
     fod = load_fod(shared_data / "reference" / "brain_fod_as_nifti.nii.gz")
     assert fod_of(layer).lmax == fod.lmax == 4
@@ -84,7 +84,7 @@ def test_other_nifti_volumes_are_answered_by_a_sentence(
     assert read_fod(str(tmp_path / "notes.txt")) is None
 
 
-def test_a_3d_nifti_opens_as_image_or_labels(tmp_path: Path, make_napari_viewer: Any) -> None:
+def test_a_3d_nifti_opens_as_image_or_labels(tmp_path: Path) -> None:
     """A T1 in integers is an image, a parcellation labels; both lie where their affine says."""
     rng, low = np.random.default_rng(0), np.zeros((6, 6, 6), np.int16)
     low[:3], low[3:] = 4, 900
@@ -97,7 +97,7 @@ def test_a_3d_nifti_opens_as_image_or_labels(tmp_path: Path, make_napari_viewer:
     ):
         path = tmp_path / f"{name}.nii.gz"
         nib.save(nib.Nifti1Image(values, LEFT_HANDED), path)
-        viewer = make_napari_viewer()
+        viewer = ViewerModel()
         (layer,) = viewer.open(str(path), plugin=PLUGIN)
         assert type(layer) is kind
         shown, grid = voxels_of(layer, DisplaySpace.identity())
@@ -136,7 +136,7 @@ def test_of_several_files_each_is_looked_at(tmp_path: Path) -> None:
         reader([str(good), str(bad)])
 
 
-def test_a_3d_mrtrix_image_opens_as_mask_or_image(tmp_path: Path, make_napari_viewer: Any) -> None:
+def test_a_3d_mrtrix_image_opens_as_mask_or_image(tmp_path: Path) -> None:
     """Written by hand: 2 x 2 x 2 voxels of 3 mm, one of them set."""
     for datatype, layer_type, values in (
         ("UInt8", Labels, np.array([0, 1, 0, 0, 0, 0, 0, 0], np.uint8)),
@@ -149,17 +149,17 @@ def test_a_3d_mrtrix_image_opens_as_mask_or_image(tmp_path: Path, make_napari_vi
         )
         path = tmp_path / f"{datatype}.mif"
         path.write_bytes(header.encode().ljust(256, b"\0") + values.tobytes())
-        viewer = make_napari_viewer()
+        viewer = ViewerModel()
         (layer,) = viewer.open(path, plugin=PLUGIN)
         assert type(layer) is layer_type
         (place,) = np.argwhere(np.asarray(layer.data))
         np.testing.assert_allclose(layer.data_to_world(place)[::-1], [8, 0, 0])
 
 
-def test_a_broken_mrtrix_image_says_what_is_wrong(tmp_path: Path, make_napari_viewer: Any) -> None:
+def test_a_broken_mrtrix_image_says_what_is_wrong(tmp_path: Path) -> None:
     path = tmp_path / "broken.mif"
     path.write_text("mrtrix image\ndim: 2,2,2\nEND\n")
-    viewer = make_napari_viewer()
+    viewer = ViewerModel()
     with pytest.raises(Exception, match=r"broken\.mif"):
         viewer.open(path, plugin=PLUGIN)
 
@@ -245,10 +245,10 @@ def test_a_volume_that_is_opened_last_hides_nothing(
     assert viewer.layers[-1] is top
 
 
-def test_an_empty_or_unreadable_tractogram_says_so(make_napari_viewer: Any, tmp_path: Path) -> None:
+def test_an_empty_or_unreadable_tractogram_says_so(tmp_path: Path) -> None:
     Tractogram.empty().save(tmp_path / "none.tck")
     (tmp_path / "text.trk").write_text("no streamlines")
-    viewer = make_napari_viewer()
+    viewer = ViewerModel()
     for name in ("none.tck", "text.trk"):
         with pytest.raises(Exception, match=name):
             viewer.open(tmp_path / name, plugin=PLUGIN)
@@ -256,12 +256,12 @@ def test_an_empty_or_unreadable_tractogram_says_so(make_napari_viewer: Any, tmp_
 
 
 def test_a_tractogram_whose_weights_are_impossible_opens_and_says_so(
-    make_napari_viewer: Any, tmp_path: Path, notes: list[str]
+    tmp_path: Path, notes: list[str]
 ) -> None:
     weights = np.full(len(lines()), -1, np.float32)
     path = tmp_path / "a.trk"
     save_arrays(replace(lines().arrays(), weights=weights), path, Grid((9, 9, 9), np.eye(4)))
-    (layer,) = make_napari_viewer().open(path, plugin=PLUGIN)
+    (layer,) = ViewerModel().open(path, plugin=PLUGIN)
     assert layer.tractogram.weights is None
     (told,) = notes
     assert told.startswith("warning: ")
@@ -283,9 +283,9 @@ def test_a_viewer_without_a_window_opens_streamlines(tmp_path: Path) -> None:
     assert list(viewer.layers) == [layer]
 
 
-def test_napari_saves_a_streamlines_layer(make_napari_viewer: Any, tmp_path: Path) -> None:
+def test_napari_saves_a_streamlines_layer(tmp_path: Path) -> None:
     fod, shown = make_phantom("cross", affine=OBLIQUE, lmax=2), lines(OBLIQUE)
-    viewer = make_napari_viewer()
+    viewer = ViewerModel()
     layer = Streamlines(shown, space=DisplaySpace.of(fod.grid))
     viewer.add_layer(layer)
     for ending in ENDINGS:
@@ -301,11 +301,9 @@ TRACKS = np.array(
 )
 
 
-def test_plain_tracks_are_written_where_napari_shows_them(
-    make_napari_viewer: Any, tmp_path: Path
-) -> None:
+def test_plain_tracks_are_written_where_napari_shows_them(tmp_path: Path) -> None:
     """Rows are (track, time, z, y, x), in voxels of 2 mm from (100, 0, 0) on."""
-    viewer = make_napari_viewer()
+    viewer = ViewerModel()
     layer = viewer.add_tracks(TRACKS, name="cells", scale=(1, 2, 2, 2), translate=(0, 0, 0, 100))
     assert layer.save(str(tmp_path / "out.tck"), plugin=PLUGIN) == [str(tmp_path / "out.tck")]
     back = load_tractogram(tmp_path / "out.tck")
@@ -331,8 +329,8 @@ def test_plain_tracks_over_an_fod_are_written_in_its_space(
     np.testing.assert_allclose(load_tractogram(tmp_path / "out.trk").points, points, atol=1e-3)
 
 
-def test_tracks_in_a_plane_are_not_written(make_napari_viewer: Any, tmp_path: Path) -> None:
-    viewer = make_napari_viewer()
+def test_tracks_in_a_plane_are_not_written(tmp_path: Path) -> None:
+    viewer = ViewerModel()
     layer = viewer.add_tracks(TRACKS[:, :4], name="cells")
     with pytest.raises(Exception, match="cells"):
         layer.save(str(tmp_path / "out.tck"), plugin=PLUGIN)
@@ -372,9 +370,9 @@ def test_napari_saves_layers_by_its_own_dialog(
         viewer.layers.remove(back)
 
 
-def test_a_name_without_an_ending_gets_one(make_napari_viewer: Any, tmp_path: Path) -> None:
+def test_a_name_without_an_ending_gets_one(tmp_path: Path) -> None:
     """As napari's dialog proposes it, which asks about the name alone before it is replaced."""
-    layer = make_napari_viewer().add_layer(Streamlines(lines()))
+    layer = ViewerModel().add_layer(Streamlines(lines()))
     whole = tmp_path / "bundle.tck"
     data, state, _ = layer.as_layer_data_tuple()
     assert write_streamlines(str(tmp_path / "bundle"), data, state) == [str(whole)]
@@ -388,21 +386,21 @@ def test_a_name_without_an_ending_gets_one(make_napari_viewer: Any, tmp_path: Pa
 
 
 @pytest.mark.parametrize("name", ["arcs", "cross", "letter"])
-def test_samples_open(make_napari_viewer: Any, name: str) -> None:
-    viewer = make_napari_viewer()
+def test_samples_open(name: str) -> None:
+    viewer = ViewerModel()
     viewer.open_sample(PLUGIN, name)
     (layer,) = viewer.layers
     assert fod_of(layer).name == name
 
 
-def test_peaks_open_as_their_largest_amplitude(make_napari_viewer: Any, tmp_path: Path) -> None:
+def test_peaks_open_as_their_largest_amplitude(tmp_path: Path) -> None:
     peaks = np.random.default_rng(4).normal(size=(5, 6, 7, 6)).astype(np.float32)
     peaks[..., :3] *= 2 / np.linalg.norm(peaks[..., :3], axis=3, keepdims=True)
     peaks[..., 3:] /= np.linalg.norm(peaks[..., 3:], axis=3, keepdims=True)
     peaks[0] = np.nan
     path = tmp_path / "peaks.nii.gz"
     nib.save(nib.Nifti1Image(peaks, np.eye(4)), path)
-    viewer = make_napari_viewer()
+    viewer = ViewerModel()
     (layer,) = viewer.open(path, plugin=PLUGIN)
     assert fod_of(layer).kind == "peaks"
     expected = np.full((5, 6, 7), 2.0)

@@ -53,41 +53,25 @@ def test_shift_click_in_a_slice_places_a_seed_there(open_window: Any, affine: np
         panel.session.clear_seeds()
 
 
-def test_clicks_without_shift_place_nothing(open_window: Any, cross: Any) -> None:
+def test_clicks_without_shift_and_drags_place_nothing_and_a_plain_drag_moves_the_camera(
+    open_window: Any, cross: Any, qtbot: Any
+) -> None:
     panel = open_window(cross)
     mouse = Mouse(panel.viewer)
     for keys in (Qt.KeyboardModifier.NoModifier, CONTROL, Qt.KeyboardModifier.AltModifier):
         mouse.click(at(panel, *PLACE), keys)
     assert not len(panel.session.seed_positions_mm())
-
-
-def test_shift_drag_places_nothing_and_leaves_the_camera(open_window: Any, cross: Any) -> None:
-    panel = open_window(cross)
-    mouse = Mouse(panel.viewer)
     before = mouse.where((0, 0, 0))
     mouse.drag(at(panel, 5, 5, 4), at(panel, 20, 12, 4), SHIFT)
     assert not len(panel.session.seed_positions_mm())
     assert mouse.where((0, 0, 0)) == before
-
-
-def test_a_plain_drag_still_moves_the_camera(open_window: Any, cross: Any, qtbot: Any) -> None:
-    panel = open_window(cross)
-    mouse = Mouse(panel.viewer)
-    before = mouse.where((0, 0, 0))
     mouse.drag(at(panel, 15, 5, 4), at(panel, 20, 8, 4), n=1)
     qtbot.waitUntil(lambda: mouse.where((0, 0, 0)).x() > before.x() + 20)
     assert not len(panel.session.seed_positions_mm())
 
 
-@pytest.mark.parametrize(
-    ("toward", "near"),
-    [
-        pytest.param((-1.0, 0, 0), "above", id="from above"),
-        pytest.param((1.0, 0, 0), "below", id="from below"),
-    ],
-)
 def test_shift_click_in_3d_places_a_seed_on_the_bundle_nearest_to_the_eye(
-    open_window: Any, toward: tuple[float, float, float], near: str
+    open_window: Any,
 ) -> None:
     """An arch stands over a bowl: in the middle of the picture one hides the other."""
     fod = make_phantom("arcs", lmax=2)
@@ -96,16 +80,16 @@ def test_shift_click_in_3d_places_a_seed_on_the_bundle_nearest_to_the_eye(
     panel.scene.slices.box.setChecked(False)
     viewer = panel.viewer
     viewer.dims.ndisplay = 3
-    viewer.scene.camera.set_view_direction(toward, (0.0, 1.0, 0.0))
     top = arch[arch[:, 2].argmax()]
     bottom = bowl[bowl[:, 2].argmin()]
-    expected = top if near == "above" else bottom
-    Mouse(viewer).click(expected[::-1], SHIFT)
-    (seed,) = panel.session.seed_positions_mm()
-    assert np.linalg.norm(seed[:2] - expected[:2]) <= 2 * pixel_mm(viewer)
-    outer = 1.0 if near == "above" else -1.0
-    depth = (seed[2] - expected[2]) * outer  # the side of the tube that faces the eye
-    assert 0 <= depth <= 2.5 * 2.0 + 2.0  # its radius in voxels of 2 mm, and half a lobe
+    for outer, expected in ((1.0, top), (-1.0, bottom)):  # from above, from below
+        viewer.scene.camera.set_view_direction((-outer, 0, 0), (0.0, 1.0, 0.0))
+        Mouse(viewer).click(expected[::-1], SHIFT)
+        (seed,) = panel.session.seed_positions_mm()
+        assert np.linalg.norm(seed[:2] - expected[:2]) <= 2 * pixel_mm(viewer)
+        depth = (seed[2] - expected[2]) * outer  # the side of the tube that faces the eye
+        assert 0 <= depth <= 2.5 * 2.0 + 2.0  # its radius in voxels of 2 mm, and half a lobe
+        panel.session.clear_seeds()
 
 
 def test_shift_click_in_3d_places_a_seed_on_the_slice_that_is_seen(
@@ -123,17 +107,18 @@ def test_shift_click_in_3d_places_a_seed_on_the_slice_that_is_seen(
     assert seed[2] == pytest.approx(1.0, abs=1e-3)
 
 
-@pytest.mark.parametrize("slices", [True, False])
 def test_a_shift_click_beside_everything_says_so(
-    open_window: Any, cross: Any, notes: list[str], slices: bool
+    open_window: Any, cross: Any, notes: list[str]
 ) -> None:
     panel = open_window(cross)
-    panel.scene.slices.box.setChecked(slices)
     panel.viewer.dims.ndisplay = 3
-    Mouse(panel.viewer).click(at(panel, 15, 2, 4), SHIFT)
-    assert not len(panel.session.seed_positions_mm())
-    assert len(notes) == 1
-    assert ("no slice" if slices else "nothing bright") in notes[0]
+    for slices, told in ((True, "no slice"), (False, "nothing bright")):
+        panel.scene.slices.box.setChecked(slices)
+        Mouse(panel.viewer).click(at(panel, 15, 2, 4), SHIFT)
+        assert not len(panel.session.seed_positions_mm())
+        (note,) = notes
+        assert told in note
+        notes.clear()
 
 
 @pytest.mark.parametrize(
@@ -194,32 +179,35 @@ def test_the_tools_of_the_seeds_layer_work_too(open_window: Any, cross: Any) -> 
     assert panel.hint_label.text().startswith("1 seed:")
 
 
-@pytest.mark.parametrize("mode", ["paint", "erase", "fill"])
 def test_while_painting_clicks_with_shift_place_seeds_and_spheres(
-    open_window: Any, cross: Any, mode: str
+    open_window: Any, cross: Any
 ) -> None:
     panel = open_window(cross)
     session, viewer = panel.session, panel.viewer
     painted = session.regions.add_painting().layer
     painted.data[2:6, 3:9, 3:9] = 1
-    before = painted.data.copy()
-    painted.mode = mode
-    painted.selected_label = 7
     place, other = at(panel, *PLACE), at(panel, 7, 5, 4)
     viewer.dims.set_point(0, place[0])
     mouse = Mouse(viewer)
-    mouse.click(place, SHIFT)
-    assert len(session.seed_positions_mm()) == 1
-    assert not session.regions.spheres
-    mouse.click(other, CONTROL | SHIFT)
-    (spheres,) = session.regions.spheres
-    np.testing.assert_allclose(spheres.data, [other], atol=1.5 * pixel_mm(viewer))
-    np.testing.assert_array_equal(painted.data, before)
-    assert viewer.layers.selection.active is painted
-    assert painted.mode == mode
-    mouse.click(at(panel, 20, 15, 4))  # the tool works as before
-    assert (painted.data != before).any() == (mode != "erase")
-    assert len(session.seed_positions_mm()) == 1
+    for mode in ("erase", "paint", "fill"):
+        session.document.forget()
+        before = painted.data.copy()
+        painted.mode = mode
+        painted.selected_label = 7
+        mouse.click(place, SHIFT)
+        assert len(session.seed_positions_mm()) == 1, mode
+        assert not session.regions.spheres
+        mouse.click(other, CONTROL | SHIFT)
+        (spheres,) = session.regions.spheres
+        np.testing.assert_allclose(spheres.data, [other], atol=1.5 * pixel_mm(viewer))
+        np.testing.assert_array_equal(painted.data, before)
+        assert viewer.layers.selection.active is painted
+        assert painted.mode == mode
+        mouse.click(at(panel, 20, 15, 4))  # the tool works as before
+        assert (painted.data != before).any() == (mode != "erase")
+        assert len(session.seed_positions_mm()) == 1
+        while session.document.can_undo:
+            session.document.undo()
 
 
 def test_the_add_tool_in_3d_places_seeds_on_the_volume(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from napari.components import ViewerModel
 from napari.layers import Points
 from qtpy.QtCore import QEvent, QPointF, QSize
 from qtpy.QtGui import QColor, QImage, QPainter, QResizeEvent
@@ -35,9 +36,7 @@ BEADS = {
 }
 
 
-@pytest.fixture
-def viewer(make_napari_viewer):
-    viewer = make_napari_viewer(show=True)
+def add_beads(viewer):
     orient_camera(viewer)
     for letter, (place, colour) in BEADS.items():
         viewer.add_layer(
@@ -53,6 +52,17 @@ def viewer(make_napari_viewer):
         )
     viewer.dims.thickness = (60,) * 3  # slices so thick that they show every bead
     return viewer
+
+
+@pytest.fixture
+def model():
+    """Without a window, of which there is no picture."""
+    return add_beads(ViewerModel())
+
+
+@pytest.fixture
+def viewer(make_napari_viewer):
+    return add_beads(make_napari_viewer(show=True))
 
 
 def edges_on_screen(viewer):
@@ -97,36 +107,36 @@ def test_labels_in_3d_are_those_of_the_picture(viewer):
         assert edge_labels(viewer) == edges_on_screen(viewer), side
 
 
-@pytest.mark.parametrize("name", ["coronal", "sagittal"])
-def test_labels_are_right_when_3d_is_entered_from_any_slice(viewer, name):
+def test_labels_are_right_when_3d_is_entered_from_any_slice(viewer):
     """The panel keeps the picture true with orient(), which turns depth round for some orders."""
-    show_view(viewer, name)
-    orient(viewer)
-    viewer.dims.ndisplay = 3
-    viewer.reset_view()
-    assert edge_labels(viewer) == edges_on_screen(viewer)
-    viewer.scene.camera.angles = (10, 100, 20)
-    letters, seen = edge_labels(viewer), edges_on_screen(viewer)
-    assert {edge: letter for edge, letter in seen.items() if letters[edge]} == {
-        edge: letter for edge, letter in letters.items() if letter
-    }
+    for name in ("coronal", "sagittal"):
+        show_view(viewer, name)
+        orient(viewer)
+        viewer.dims.ndisplay = 3
+        viewer.reset_view()
+        assert edge_labels(viewer) == edges_on_screen(viewer), name
+        viewer.scene.camera.angles = (10, 100, 20)
+        letters, seen = edge_labels(viewer), edges_on_screen(viewer)
+        assert {edge: letter for edge, letter in seen.items() if letters[edge]} == {
+            edge: letter for edge, letter in letters.items() if letter
+        }, name
 
 
-def test_an_edge_that_no_axis_runs_to_has_no_label(viewer):
-    show_view(viewer, "3-D")
-    viewer.scene.camera.set_view_direction((-1, 1, 1), (1, 0.5, 0.5))
-    letters = edge_labels(viewer)
+def test_an_edge_that_no_axis_runs_to_has_no_label(model):
+    show_view(model, "3-D")
+    model.scene.camera.set_view_direction((-1, 1, 1), (1, 0.5, 0.5))
+    letters = edge_labels(model)
     assert letters["top"] == "S"
     assert set(letters.values()) <= {"S", "I", "A", "P", "L", "R", ""}
 
 
 @pytest.fixture
-def labels(viewer, qtbot):
+def labels(model, qtbot):
     """Labels on a canvas of 400 x 300 pixels."""
     canvas = QWidget()
     qtbot.addWidget(canvas)
     canvas.resize(400, 300)
-    labels = OrientationLabels(viewer, canvas)
+    labels = OrientationLabels(model, canvas)
     yield labels
     if labels.labels:
         labels.close()
@@ -136,16 +146,16 @@ def texts(labels):
     return {edge: label.text() for edge, label in labels.labels.items()}
 
 
-def test_labels_change_together_with_the_view(viewer, labels):
+def test_labels_change_together_with_the_view(model, labels):
     """No events are processed in between: drawing may take seconds, and comes later."""
     assert texts(labels) == {"left": "L", "right": "R", "top": "A", "bottom": "P"}
-    show_view(viewer, "sagittal")
+    show_view(model, "sagittal")
     assert texts(labels) == {"left": "P", "right": "A", "top": "S", "bottom": "I"}
-    show_view(viewer, "coronal")
+    show_view(model, "coronal")
     assert texts(labels) == {"left": "L", "right": "R", "top": "S", "bottom": "I"}
-    show_view(viewer, "3-D")
-    viewer.scene.camera.set_view_direction((0, 0, -1), (1, 0, 0))
-    assert texts(labels) == edge_labels(viewer)
+    show_view(model, "3-D")
+    model.scene.camera.set_view_direction((0, 0, -1), (1, 0, 0))
+    assert texts(labels) == edge_labels(model)
     assert texts(labels)["left"] == "P"
 
 
@@ -161,9 +171,9 @@ def test_labels_lie_at_the_edges_at_any_size_of_the_canvas(labels):
         assert abs(2 * places["left"].center().y() - height) <= 3
 
 
-def test_closing_removes_the_labels(viewer, labels):
+def test_closing_removes_the_labels(model, labels):
     labels.close()
-    show_view(viewer, "axial")
+    show_view(model, "axial")
     QApplication.sendPostedEvents(None, QEvent.Type.DeferredDelete)
     assert not labels.canvas.findChildren(QWidget)
 
@@ -181,21 +191,21 @@ def test_labels_stand_out_on_any_background(background):
     assert max(grey) - min(grey) > 100
 
 
-def test_an_empty_viewer_has_no_labels(make_napari_viewer):
-    assert set(edge_labels(make_napari_viewer()).values()) == {""}
+def test_an_empty_viewer_has_no_labels():
+    assert set(edge_labels(ViewerModel()).values()) == {""}
 
 
-def test_an_image_that_knows_no_left_has_names_of_axes(viewer, labels):
+def test_an_image_that_knows_no_left_has_names_of_axes(model, labels):
     """A TIFF says nothing of the body; beside a volume that does it lies as that does."""
-    bare = viewer.add_image(np.zeros((4, 5, 6)), units=("mm",) * 3)
+    bare = model.add_image(np.zeros((4, 5, 6)), units=("mm",) * 3)
     assert texts(labels) == {"left": "", "right": "x", "top": "y", "bottom": ""}
-    show_view(viewer, "sagittal")
+    show_view(model, "sagittal")
     assert texts(labels) == {"left": "", "right": "y", "top": "z", "bottom": ""}
-    viewer._add_layer_from_data(*fod_layer_data(make_phantom("letter")))
+    model._add_layer_from_data(*fod_layer_data(make_phantom("letter")))
     assert texts(labels) == {"left": "P", "right": "A", "top": "S", "bottom": "I"}
     bare.metadata[SETTINGS_KEY] = ImageSettings()  # it is tracked in: the other was made of it
-    assert edge_labels(viewer) == {"left": "", "right": "y", "top": "z", "bottom": ""}
-    viewer.layers.remove(bare)
+    assert edge_labels(model) == {"left": "", "right": "y", "top": "z", "bottom": ""}
+    model.layers.remove(bare)
     assert texts(labels) == {"left": "P", "right": "A", "top": "S", "bottom": "I"}
 
 
@@ -212,10 +222,10 @@ def test_views_keep_an_fod_in_the_picture(viewer):
 
 
 @pytest.mark.parametrize("name", ["axial", "coronal", "sagittal"])
-def test_slices_stay_where_they_are_between_3d_and_2d(viewer, name):
-    show_view(viewer, "axial")
-    viewer.dims.set_point((0, 1, 2), (12.0, -7.0, 5.0))
-    chosen = viewer.dims.point
-    show_view(viewer, "3-D")
-    show_view(viewer, name)
-    assert viewer.dims.point == chosen
+def test_slices_stay_where_they_are_between_3d_and_2d(model, name):
+    show_view(model, "axial")
+    model.dims.set_point((0, 1, 2), (12.0, -7.0, 5.0))
+    chosen = model.dims.point
+    show_view(model, "3-D")
+    show_view(model, name)
+    assert model.dims.point == chosen

@@ -53,13 +53,6 @@ def panel(open_window, cross):
     return panel
 
 
-@pytest.fixture(params=[2, 3], ids=["2-D", "3-D"])
-def ndisplay(panel, request):
-    panel.viewer.dims.ndisplay = request.param
-    panel.viewer.reset_view()
-    return request.param
-
-
 def layer_of(panel):
     return panel.session.streamlines_layer
 
@@ -72,91 +65,104 @@ def activate(panel):
     panel.viewer.layers.selection.active = layer_of(panel)
 
 
+def in_slices_and_in_3d(panel):
+    """Show both, one after the other, with nothing selected but the volume."""
+    for ndisplay in (2, 3):
+        panel.viewer.dims.ndisplay = ndisplay
+        panel.viewer.reset_view()
+        panel.viewer.layers.selection.active = panel.session.fod_layer
+        layer_of(panel).selected = []
+        yield Mouse(panel.viewer)
+
+
 def press(panel, key, keys=PLAIN):
     QTest.keyClick(panel.viewer.window._qt_viewer.canvas.native, key, keys)
 
 
-@pytest.mark.parametrize("active", [True, False], ids=["selected", "other layer"])
-def test_the_status_bar_tells_what_is_under_the_mouse(panel, ndisplay, qtbot, active):
-    if active:
-        activate(panel)
-    mouse, window = Mouse(panel.viewer), panel.viewer.window._qt_window
+def test_the_status_bar_tells_what_is_under_the_mouse(panel, qtbot):
+    """Whatever layer is selected."""
+    window = panel.viewer.window._qt_window
     QThread.start(window.status_thread)  # napari's fixture keeps it from starting
     bar = window.statusBar()
 
     def shown():
         return bar._coordinates.text()
 
-    mouse.hover(on(1))
-    qtbot.waitUntil(lambda: "streamline 1: 40.0 mm" in shown(), timeout=10_000)
-    for reason in (StopReason.LEFT_MASK, StopReason.MAX_LENGTH):
-        assert reason.text in shown()
-    mouse.hover(NOWHERE)
-    qtbot.waitUntil(lambda: "streamline" not in shown(), timeout=10_000)
+    for mouse in in_slices_and_in_3d(panel):
+        for layer in (panel.session.fod_layer, layer_of(panel)):
+            panel.viewer.layers.selection.active = layer
+            mouse.hover(on(1))
+            qtbot.waitUntil(lambda: "streamline 1: 40.0 mm" in shown(), timeout=10_000)
+            for reason in (StopReason.LEFT_MASK, StopReason.MAX_LENGTH):
+                assert reason.text in shown()
+            mouse.hover(NOWHERE)
+            qtbot.waitUntil(lambda: "streamline" not in shown(), timeout=10_000)
 
 
-def test_clicks_select_one_add_one_and_take_it_out(panel, ndisplay):
-    activate(panel)
-    mouse = Mouse(panel.viewer)
-    mouse.click(on(1))
-    assert selected(panel) == [1]
-    mouse.click(on(3), CTRL)
-    assert selected(panel) == [1, 3]
-    mouse.click(on(1), CTRL)
-    assert selected(panel) == [3]
-    mouse.click(on(4))
-    assert selected(panel) == [4]
-    mouse.click(NOWHERE)
-    assert selected(panel) == []
+def test_clicks_select_one_add_one_and_take_it_out(panel):
+    for mouse in in_slices_and_in_3d(panel):
+        activate(panel)
+        mouse.click(on(1))
+        assert selected(panel) == [1]
+        mouse.click(on(3), CTRL)
+        assert selected(panel) == [1, 3]
+        mouse.click(on(1), CTRL)
+        assert selected(panel) == [3]
+        mouse.click(on(4))
+        assert selected(panel) == [4]
+        mouse.click(NOWHERE)
+        assert selected(panel) == []
 
 
-def test_alt_clicks_select_whatever_layer_is_selected(panel, ndisplay):
-    mouse = Mouse(panel.viewer)
-    mouse.click(on(2))
-    assert selected(panel) == []
-    mouse.click(on(2), ALT)
-    mouse.click(on(0), ALT | SHIFT)
-    assert selected(panel) == [0, 2]
-    assert panel.viewer.layers.selection.active is panel.session.fod_layer
-    activate(panel)
-    mouse.click(on(1), ALT)
-    assert selected(panel) == [1]
-    panel.selection.pick.click()  # where Alt-click does not arrive
-    for active in (panel.session.fod_layer, panel.session.streamlines_layer):
-        panel.viewer.layers.selection.active = active
+def test_alt_clicks_select_whatever_layer_is_selected(panel):
+    for mouse in in_slices_and_in_3d(panel):
         mouse.click(on(2))
-        mouse.click(on(0), SHIFT)
+        assert selected(panel) == []
+        mouse.click(on(2), ALT)
+        mouse.click(on(0), ALT | SHIFT)
         assert selected(panel) == [0, 2]
-    assert not len(panel.session.seeds)
-    panel.selection.pick.click()
-    panel.viewer.layers.selection.active = panel.session.fod_layer
-    mouse.click(on(1))
-    assert selected(panel) == [0, 2]
+        assert panel.viewer.layers.selection.active is panel.session.fod_layer
+        activate(panel)
+        mouse.click(on(1), ALT)
+        assert selected(panel) == [1]
+        panel.selection.pick.click()  # where Alt-click does not arrive
+        for active in (panel.session.fod_layer, layer_of(panel)):
+            panel.viewer.layers.selection.active = active
+            mouse.click(on(2))
+            mouse.click(on(0), SHIFT)
+            assert selected(panel) == [0, 2]
+        assert not len(panel.session.seeds)
+        panel.selection.pick.click()
+        panel.viewer.layers.selection.active = panel.session.fod_layer
+        mouse.click(on(1))
+        assert selected(panel) == [0, 2]
 
 
-def test_drags_move_the_camera_and_select_nothing(panel, ndisplay):
-    activate(panel)
+def test_drags_move_the_camera_and_select_nothing(panel):
     camera = panel.viewer.scene.camera
-    before = (camera.center, camera.angles)
-    Mouse(panel.viewer).drag(on(1), on(3))
-    assert (camera.center, camera.angles) != before
-    assert selected(panel) == []
+    for mouse in in_slices_and_in_3d(panel):
+        activate(panel)
+        before = (camera.center, camera.angles)
+        mouse.drag(on(1), on(3))
+        assert (camera.center, camera.angles) != before
+        assert selected(panel) == []
 
 
-def test_seeds_keep_their_clicks_and_drags(panel, ndisplay):
-    activate(panel)
+def test_seeds_keep_their_clicks_and_drags(panel):
     session = panel.session
-    session.add_seed(np.array(on(2)))
-    mouse = Mouse(panel.viewer)
-    mouse.click(on(2))
-    mouse.drag(on(2), on(3, x=0.0))
-    np.testing.assert_allclose(session.seed_positions_mm()[0][:2], [0, 6], atol=1.0)
-    mouse.click(on(1), SHIFT)
-    assert len(session.seed_positions_mm()) == 2
-    assert selected(panel) == []
-    mouse.click(on(3, x=0.0), CTRL)
-    assert len(session.seed_positions_mm()) == 1
-    assert selected(panel) == []
+    for mouse in in_slices_and_in_3d(panel):
+        activate(panel)
+        session.add_seed(np.array(on(2)))
+        mouse.click(on(2))
+        mouse.drag(on(2), on(3, x=0.0))
+        np.testing.assert_allclose(session.seed_positions_mm()[0][:2], [0, 6], atol=1.0)
+        mouse.click(on(1), SHIFT)
+        assert len(session.seed_positions_mm()) == 2
+        assert selected(panel) == []
+        mouse.click(on(3, x=0.0), CTRL)
+        assert len(session.seed_positions_mm()) == 1
+        assert selected(panel) == []
+        session.clear_seeds()
 
 
 def test_keys_keep_delete_invert_undo_and_redo(panel):

@@ -6,6 +6,7 @@ import threading
 
 import numpy as np
 import pytest
+from napari.components import ViewerModel
 
 from napari_tractography import Tractogram
 from napari_tractography.files.paths import GivenUpError
@@ -18,9 +19,7 @@ from napari_tractography.plugin.space.views import ORDERS, SIDES
 from napari_tractography.plugin.streamlines.layer import Streamlines
 
 
-@pytest.fixture
-def scene(make_napari_viewer, qtbot):
-    viewer = make_napari_viewer(show=True)
+def opened(viewer, qtbot):
     layer = viewer._add_layer_from_data(*fod_layer_data(make_phantom("cross")))[0]
     session = Session(viewer)
     session.open()
@@ -31,6 +30,18 @@ def scene(make_napari_viewer, qtbot):
     yield scene
     scene.close_section()
     session.close()
+
+
+@pytest.fixture
+def scene(qtbot):
+    """In a viewer without a window, where nothing is drawn."""
+    yield from opened(ViewerModel(), qtbot)
+
+
+@pytest.fixture
+def shown(make_napari_viewer, qtbot):
+    """In a window."""
+    yield from opened(make_napari_viewer(show=True), qtbot)
 
 
 def names(scene):
@@ -47,21 +58,21 @@ def test_buttons_turn_the_view(scene):
     assert viewer.dims.ndisplay == 3
 
 
-def test_three_sides_and_3d_comes_back_to_where_it_was_left(scene):
-    viewer = scene.session.viewer
+def test_three_sides_and_3d_comes_back_to_where_it_was_left(shown):
+    viewer = shown.session.viewer
     for name, side in SIDES.items():
-        scene.views[name].click()
+        shown.views[name].click()
         assert viewer.dims.ndisplay == 3
         np.testing.assert_allclose(viewer.scene.camera.view_direction, side.view, atol=1e-6)
         np.testing.assert_allclose(viewer.scene.camera.up_direction, side.up, atol=1e-6)
     letters = {"front": "R", "left": "A", "above": "L"}
     for name, letter in letters.items():
-        scene.views[name].click()
-        assert scene.labels.labels["left"].text() == letter
+        shown.views[name].click()
+        assert shown.labels.labels["left"].text() == letter
     turned, up = np.array([-0.6, 0.0, 0.8]), (0.8, 0.0, 0.6)
     viewer.scene.camera.set_view_direction(tuple(turned), up)
     for other in ("axial", "coronal", "3-D"):
-        scene.views[other].click()
+        shown.views[other].click()
     np.testing.assert_allclose(viewer.scene.camera.view_direction, turned, atol=1e-6)
 
 
@@ -114,10 +125,10 @@ def test_slices_are_there_when_the_section_opens_in_3d(scene):
     assert scene.slices.planes.source is scene.session.fod_layer
 
 
-def test_slices_follow_what_there_is_and_go_with_their_layer(scene, qtbot):
-    viewer, slices = scene.session.viewer, scene.slices
-    volume = scene.session.fod_layer
-    scene.views["3-D"].click()
+def test_slices_follow_what_there_is_and_go_with_their_layer(shown, qtbot):
+    viewer, slices = shown.session.viewer, shown.slices
+    volume = shown.session.fod_layer
+    shown.views["3-D"].click()
     other = viewer.add_image(volume.data, scale=volume.scale, translate=volume.translate, name="T1")
     assert slices.planes.source is volume
     slices.choice.value = other
@@ -128,7 +139,7 @@ def test_slices_follow_what_there_is_and_go_with_their_layer(scene, qtbot):
     qtbot.waitUntil(lambda: slices.planes is not None and slices.planes.source is volume)
     viewer.layers.remove(slices.planes.layer)  # by a person, in the list of layers
     qtbot.waitUntil(lambda: not slices.box.isChecked())
-    assert names(scene) == ["cross"]
+    assert names(shown) == ["cross"]
     assert volume.visible
 
 
@@ -153,16 +164,16 @@ def test_slices_whose_layer_went_ask_nothing_of_a_panel_that_is_closed(scene, qt
     assert slices.box.isChecked()  # nobody has looked
 
 
-def test_direction_colours_are_a_background_with_one_click(scene):
-    scene.slices.colours_button.click()
-    assert names(scene) == ["cross", "FOD directions"]
-    scene.views["3-D"].click()
-    scene.slices.colours_button.click()  # again: in place of the one before
-    assert names(scene).count("FOD directions") == 1
-    assert scene.slices.planes.source.name == "FOD directions"
-    assert not scene.session.fod_layer.visible
-    scene.views["axial"].click()
-    assert scene.session.viewer.layers["FOD directions"].visible
+def test_direction_colours_are_a_background_with_one_click(shown):
+    shown.slices.colours_button.click()
+    assert names(shown) == ["cross", "FOD directions"]
+    shown.views["3-D"].click()
+    shown.slices.colours_button.click()  # again: in place of the one before
+    assert names(shown).count("FOD directions") == 1
+    assert shown.slices.planes.source.name == "FOD directions"
+    assert not shown.session.fod_layer.visible
+    shown.views["axial"].click()
+    assert shown.session.viewer.layers["FOD directions"].visible
 
 
 def test_direction_colours_are_as_bright_as_an_open_fa_map_says(scene):
@@ -179,20 +190,20 @@ def test_direction_colours_are_as_bright_as_an_open_fa_map_says(scene):
     assert shown[middle[0], middle[1], middle[2] + 2 :].max() > 60
 
 
-def test_letters_lie_on_the_canvas(scene):
-    assert scene.labels is not None
-    assert scene.labels.labels["left"].text() == "L"
-    canvas = scene.session.viewer.window._qt_viewer.canvas.native
-    assert scene.labels.labels["left"].parent() is canvas
+def test_letters_lie_on_the_canvas(shown):
+    assert shown.labels is not None
+    assert shown.labels.labels["left"].text() == "L"
+    canvas = shown.session.viewer.window._qt_viewer.canvas.native
+    assert shown.labels.labels["left"].parent() is canvas
 
 
-def test_ticks_bring_and_take_glyphs_and_peaks(scene):
-    scene.glyphs_box.click()
-    scene.peaks_box.click()
-    assert {"FOD glyphs", "FOD peaks"} < set(names(scene))
-    scene.glyphs_box.click()
-    scene.peaks_box.click()
-    assert names(scene) == ["cross"]
+def test_ticks_bring_and_take_glyphs_and_peaks(shown):
+    shown.glyphs_box.click()
+    shown.peaks_box.click()
+    assert {"FOD glyphs", "FOD peaks"} < set(names(shown))
+    shown.glyphs_box.click()
+    shown.peaks_box.click()
+    assert names(shown) == ["cross"]
 
 
 def test_peaks_follow_the_smallest_amplitude_and_leave_the_active_layer(scene, qtbot):
