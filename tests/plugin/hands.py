@@ -23,7 +23,7 @@ from napari_tractography.plugin.layers.volume_layers import fod_layer_data
 from napari_tractography.plugin.session.run_control import RunControl
 
 FEW = 40  # streamlines a seed
-CHUNK = 500  # streamlines, of a run made long
+CHUNK = 100  # streamlines, of a run made long
 MANY = 20 * CHUNK
 TURNS = 300  # of the loop of events, of 10 ms at least
 WAIT_MS = 600_000  # the first run in an environment compiles kernels: minutes on a busy machine

@@ -85,19 +85,20 @@ def test_space_folds_a_section_and_what_is_folded_is_passed_over(panel: Any) -> 
     assert QApplication.focusWidget() is seeds.header
 
 
-@pytest.mark.parametrize("theme", ["dark", "light"])
-def test_what_has_the_focus_shows_it_and_keeps_its_size(panel: Any, theme: str) -> None:
-    panel.viewer.theme = theme
+def test_what_has_the_focus_shows_it_and_keeps_its_size(panel: Any) -> None:
     slider = next(each for each in panel.findChildren(QSlider) if each.isVisible())
-    for widget in (panel.run_button, panel.live, panel.fod_choice.native, panel.output, slider):
-        panel.save_button.setFocus()
-        size, before = widget.sizeHint(), widget.grab().toImage()
-        widget.setFocus(Qt.FocusReason.TabFocusReason)
-        assert widget.grab().toImage() != before, widget
-        assert widget.sizeHint() == size, widget
+    for theme in ("dark", "light"):
+        panel.viewer.theme = theme
+        for widget in (panel.run_button, panel.live, panel.fod_choice.native, panel.output, slider):
+            panel.save_button.setFocus()
+            size, before = widget.sizeHint(), widget.grab().toImage()
+            widget.setFocus(Qt.FocusReason.TabFocusReason)
+            assert widget.grab().toImage() != before, (theme, widget)
+            assert widget.sizeHint() == size, (theme, widget)
 
 
-def test_each_label_stands_for_a_control_that_takes_the_focus(panel: Any) -> None:
+def test_each_label_stands_for_a_control_that_takes_the_focus(open_model: Any, cross: Any) -> None:
+    panel = open_model(cross)
     buddies = [label.buddy() for label in panel.findChildren(QLabel) if label.buddy() is not None]
     assert len(buddies) > 20
     for buddy in buddies:
@@ -117,9 +118,8 @@ CTRL = Qt.KeyboardModifier.ControlModifier
 REDO = CTRL | Qt.KeyboardModifier.ShiftModifier
 
 
-@pytest.mark.parametrize("where", ["list", "seeds", "regions", "number", "run", "choice"])
 def test_ctrl_z_undoes_what_was_done_last_wherever_the_focus_is(
-    open_window: Any, cross: Any, qtbot: Any, where: str
+    open_window: Any, cross: Any, qtbot: Any
 ) -> None:
     """Whatever that was: not what the part of the panel that has the focus is for."""
     panel = open_window(cross, size=(1280, 800))
@@ -132,27 +132,27 @@ def test_ctrl_z_undoes_what_was_done_last_wherever_the_focus_is(
     session.add_seeds_mm(np.full((1, 3), 2.0))
     for section in panel.findChildren(Section):
         section.header.setChecked(section.title in ("Bundles", "Seeds", "Regions"))
-    number = next(c for c in panel.seeding if c.name == "n_per_seed").native
-    widget = {
-        "list": panel.bundle_list.table,
-        "seeds": panel.seeds.table,
-        "regions": panel.regions.table,
-        "number": number,
-        "run": panel.run_button,
-        "choice": panel.seeds.source.native,
-    }[where]
+    widgets = (
+        panel.bundle_list.table,
+        panel.seeds.table,
+        panel.regions.table,
+        next(c for c in panel.seeding if c.name == "n_per_seed").native,
+        panel.run_button,
+        panel.seeds.source.native,
+    )
     lie_still(panel)
-    focused(panel, widget, qtbot)
-    QTest.keyClick(widget, Qt.Key.Key_Z, CTRL)
-    assert len(session.seeds) == 1
-    assert len(session.regions.entries) == 1
-    QTest.keyClick(widget, Qt.Key.Key_Z, CTRL)
-    assert len(session.regions.entries) == 0
-    QTest.keyClick(widget, Qt.Key.Key_Z, REDO)
-    QTest.keyClick(widget, Qt.Key.Key_Z, REDO)
-    assert len(session.seeds) == 2
-    for _ in range(4):
+    for widget in widgets:
+        focused(panel, widget, qtbot)
         QTest.keyClick(widget, Qt.Key.Key_Z, CTRL)
+        assert len(session.seeds) == 1, widget
+        assert len(session.regions.entries) == 1
+        QTest.keyClick(widget, Qt.Key.Key_Z, CTRL)
+        assert len(session.regions.entries) == 0
+        QTest.keyClick(widget, Qt.Key.Key_Z, REDO)
+        QTest.keyClick(widget, Qt.Key.Key_Z, REDO)
+        assert len(session.seeds) == 2
+    for _ in range(4):
+        QTest.keyClick(widgets[0], Qt.Key.Key_Z, CTRL)
     assert [bundle.name for bundle in panel.bundles.bundles] == ["Bundle 1"]
     assert len(session.seeds) == 1
 
@@ -171,9 +171,8 @@ def test_ctrl_z_in_a_number_undoes_what_was_typed_as_a_step(
     assert panel.session.seeding.n_per_seed == before == number.value()
 
 
-@pytest.mark.parametrize("key", [Qt.Key.Key_Delete, Qt.Key.Key_Backspace])
-def test_delete_removes_what_is_selected_in_each_table(
-    open_window: Any, cross: Any, qtbot: Any, key: Qt.Key
+def test_delete_and_backspace_remove_what_is_selected_in_each_table(
+    open_window: Any, cross: Any, qtbot: Any
 ) -> None:
     panel = open_window(cross, size=(1280, 800))
     session = panel.session
@@ -184,16 +183,17 @@ def test_delete_removes_what_is_selected_in_each_table(
     for y in (0.0, 4.0):
         session.regions.add_sphere(np.array([0.0, y, 12.0]), 5.0)
     lie_still(panel)
-    panel.seeds.table.selectRow(0)
-    QTest.keyClick(focused(panel, panel.seeds.table, qtbot), key)
-    np.testing.assert_allclose(session.seed_positions_mm(), np.ones((1, 3)), atol=1e-4)
-    first = session.regions.entries[0]
-    panel.regions.table.selectRow(0)
-    QTest.keyClick(focused(panel, panel.regions.table, qtbot), key)
-    assert len(session.regions.entries) == 1
-    assert session.regions.entries[0] is not first
-    QTest.keyClick(focused(panel, panel.bundle_list.table, qtbot), key)
-    assert [bundle.name for bundle in panel.bundles.bundles] == ["Bundle 1"]
-    QTest.keyClick(panel.bundle_list.table, Qt.Key.Key_Z, CTRL)
-    QTest.keyClick(panel.bundle_list.table, Qt.Key.Key_Z, CTRL)
-    assert [len(session.seeds), len(session.regions.entries)] == [1, 2]
+    for key in (Qt.Key.Key_Delete, Qt.Key.Key_Backspace):
+        panel.seeds.table.selectRow(0)
+        QTest.keyClick(focused(panel, panel.seeds.table, qtbot), key)
+        np.testing.assert_allclose(session.seed_positions_mm(), np.ones((1, 3)), atol=1e-4)
+        first = session.regions.entries[0]
+        panel.regions.table.selectRow(0)
+        QTest.keyClick(focused(panel, panel.regions.table, qtbot), key)
+        assert len(session.regions.entries) == 1
+        assert session.regions.entries[0] is not first
+        QTest.keyClick(focused(panel, panel.bundle_list.table, qtbot), key)
+        assert [bundle.name for bundle in panel.bundles.bundles] == ["Bundle 1"]
+        for wanted in ([1, 1], [1, 2], [2, 2]):
+            QTest.keyClick(panel.bundle_list.table, Qt.Key.Key_Z, CTRL)
+            assert [len(session.seeds), len(session.regions.entries)] == wanted
