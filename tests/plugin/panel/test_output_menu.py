@@ -19,25 +19,26 @@ from napari_tractography.plugin.layers import tubes as figures
 from napari_tractography.plugin.layers.tubes import TUBE_SIDES
 from napari_tractography.plugin.panel import output_menu as module
 from napari_tractography.plugin.panel.display import pictures
-from napari_tractography.plugin.panel.panel import TractographyPanel
 from napari_tractography.plugin.panel.widgets import busy_dialog
 
 
-@pytest.fixture
-def panel(make_napari_viewer, tmp_path, qtbot):
+def tracked(panel, tmp_path, qtbot):
     """A panel with the cross phantom opened from a file, tracked."""
-    viewer = make_napari_viewer(show=True)
-    phantom = make_phantom("cross")
+    phantom = make_phantom("cross", lmax=4)
     path = tmp_path / "fod.nii.gz"
     nib.Nifti1Image(phantom.coefficients, phantom.grid.affine).to_filename(path)
-    panel = TractographyPanel(viewer)
-    viewer.window.add_dock_widget(panel)
     panel.add_fod(path)
     panel.set_parameters(n_per_seed=30, max_length_mm=40.0)
     panel.session.add_seeds_mm(np.asarray(phantom_seeds_mm("cross")))
     with qtbot.waitSignal(panel.runs.finished, timeout=WAIT_MS):
         panel.run()
     return panel
+
+
+@pytest.fixture
+def panel(open_model, tmp_path, qtbot):
+    """Without a window."""
+    return tracked(open_model(), tmp_path, qtbot)
 
 
 def run_clipboard():
@@ -147,7 +148,8 @@ def test_the_check_tells_its_verdict(panel, monkeypatch):
     assert "tournier07" in told[0]
 
 
-def test_a_movie_is_written_or_cancelled(panel, tmp_path, monkeypatch):
+def test_a_movie_is_written_or_cancelled(open_window, tmp_path, monkeypatch, qtbot):
+    panel = tracked(open_window(), tmp_path, qtbot)
     monkeypatch.setattr(pictures, "show_info", lambda _text: None)
     panel.viewer.dims.ndisplay = 3
     path = tmp_path / "turn.gif"
@@ -160,8 +162,8 @@ def test_a_movie_is_written_or_cancelled(panel, tmp_path, monkeypatch):
         panel.pictures.write_movie(tmp_path / "turn.avi", n_frames=3)
 
 
-def test_without_an_fod_or_streamlines_it_says_so(make_napari_viewer, monkeypatch):
-    panel = TractographyPanel(make_napari_viewer())
+def test_without_an_fod_or_streamlines_it_says_so(open_model, monkeypatch):
+    panel = open_model()
     for action, error in (
         (panel.output.add_tubes, InvalidTractogramError),
         (panel.output.check_fod, InvalidFodError),
@@ -175,8 +177,6 @@ def test_without_an_fod_or_streamlines_it_says_so(make_napari_viewer, monkeypatc
         if entry.text() != "Movie...":
             entry.trigger()
     assert len(told) == 5
-    panel.close_session()
-    panel.deleteLater()
 
 
 def test_the_display_section_keeps_its_look_for_a_layer_made_anew(panel, qtbot):

@@ -223,7 +223,10 @@ def shown(panel: Any) -> Counter[str]:
     )
 
 
-@pytest.mark.parametrize("dice", range(4))
+SLOW = pytest.mark.slow  # more of the same
+
+
+@pytest.mark.parametrize("dice", [0, 1, *(pytest.param(dice, marks=SLOW) for dice in range(2, 4))])
 def test_what_is_saved_is_what_was_seen(
     dice: int, open_model: Any, cross: Any, qtbot: Any, tmp_path: Path, notes: list[str]
 ) -> None:

@@ -53,17 +53,18 @@ def test_a_drag_of_a_seed_is_one_step_and_so_is_the_click_before(panel: Any) -> 
     np.testing.assert_allclose(seeds(panel), [THERE], atol=0.5)
 
 
-def test_what_a_seed_has_of_its_own_comes_back_with_it(panel: Any) -> None:
+def test_what_a_seed_has_of_its_own_comes_back_with_it(open_model: Any, cross: Any) -> None:
+    panel = open_model(cross)
     session, undo = panel.session, panel.seeds.undo
     session.add_seed(HERE)
     session.add_seed(THERE)
     session.seeds.set_own([1], "radius_mm", 0.25)
     session.clear_seeds()
-    QTest.mouseClick(undo.undo, Qt.MouseButton.LeftButton)
+    undo.undo.click()
     np.testing.assert_allclose(seeds(panel), [HERE, THERE], atol=1e-3)
     np.testing.assert_array_equal(session.seeds.own["radius_mm"], [np.nan, 0.25])
     assert undo.redo.isEnabled()
-    QTest.mouseClick(undo.undo, Qt.MouseButton.LeftButton)  # the radius
+    undo.undo.click()  # the radius
     np.testing.assert_array_equal(session.seeds.own["radius_mm"], [np.nan, np.nan])
     session.add_seed(BESIDE)  # something else: what was undone is gone
     assert not undo.redo.isEnabled()
