@@ -53,11 +53,15 @@ def test_shift_click_in_a_slice_places_a_seed_there(open_window: Any, affine: np
         panel.session.clear_seeds()
 
 
-def test_clicks_without_shift_and_drags_place_nothing_and_a_plain_drag_moves_the_camera(
+def test_clicks_without_shift_and_drags_place_nothing_and_plain_ones_move_the_camera(
     open_window: Any, cross: Any, qtbot: Any
 ) -> None:
     panel = open_window(cross)
     mouse = Mouse(panel.viewer)
+    before = mouse.where((0, 0, 0))
+    mouse.drag(at(panel, 15, 5, 4), at(panel, 20, 8, 4), n=1)
+    qtbot.waitUntil(lambda: mouse.where((0, 0, 0)).x() > before.x() + 20)
+    assert not len(panel.session.seed_positions_mm())
     for keys in (Qt.KeyboardModifier.NoModifier, CONTROL, Qt.KeyboardModifier.AltModifier):
         mouse.click(at(panel, *PLACE), keys)
     assert not len(panel.session.seed_positions_mm())
@@ -65,9 +69,6 @@ def test_clicks_without_shift_and_drags_place_nothing_and_a_plain_drag_moves_the
     mouse.drag(at(panel, 5, 5, 4), at(panel, 20, 12, 4), SHIFT)
     assert not len(panel.session.seed_positions_mm())
     assert mouse.where((0, 0, 0)) == before
-    mouse.drag(at(panel, 15, 5, 4), at(panel, 20, 8, 4), n=1)
-    qtbot.waitUntil(lambda: mouse.where((0, 0, 0)).x() > before.x() + 20)
-    assert not len(panel.session.seed_positions_mm())
 
 
 def test_shift_click_in_3d_places_a_seed_on_the_bundle_nearest_to_the_eye(

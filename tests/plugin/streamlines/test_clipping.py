@@ -20,10 +20,8 @@ def star() -> Tractogram:
     return Tractogram.from_streamlines([ends * axis for axis in np.eye(3)])
 
 
-@pytest.fixture
-def panel(open_window, cross):
-    """A panel with the star in an oblique 3-D view; the volume is hidden."""
-    panel = open_window(cross)
+def show_star(panel):
+    """Show the star in an oblique 3-D view; the volume is hidden."""
     panel.session.ensure_streamlines_layer().tractogram = star()
     viewer = panel.viewer
     viewer.layers[0].visible = False
@@ -31,6 +29,17 @@ def panel(open_window, cross):
     viewer.reset_view()
     viewer.scene.camera.angles = (20, 30, 40)
     return panel
+
+
+@pytest.fixture
+def panel(open_window, cross):
+    return show_star(open_window(cross))
+
+
+@pytest.fixture
+def model(open_model, cross):
+    """A panel without a window, where nothing is drawn."""
+    return show_star(open_model(cross))
 
 
 def are_drawn(panel, places) -> list[bool]:
@@ -46,19 +55,20 @@ def is_drawn(panel, zyx) -> bool:
     return are_drawn(panel, [zyx])[0]
 
 
-@pytest.mark.parametrize("order", [(0, 1, 2), (1, 0, 2), (2, 1, 0)], ids=str)
-def test_the_slab_lies_across_its_axis_in_any_order_of_axes(panel, order):
+def test_the_slab_lies_across_its_axis_in_any_order_of_axes(panel):
     layer, viewer = panel.session.streamlines_layer, panel.viewer
-    viewer.dims.order = order
     layer.slab_mm = 8.0
-    layer.clip_at_mm = 3.0
     places = [(axis, at) for axis in range(3) for at in (-15.0, -4.0, 2.0, 15.0)]
-    for clip, across in AXES.items():
-        layer.clip = clip
-        inside = [-1 < (at if axis == across else 0.0) < 7 for axis, at in places]
-        assert are_drawn(panel, [at * np.eye(3)[axis] for axis, at in places]) == inside, clip
-        layer.clip = NO_CLIP
-        assert is_drawn(panel, 15 * np.eye(3)[across])
+    for order in ((0, 1, 2), (1, 0, 2), (2, 1, 0)):
+        viewer.dims.order = order
+        layer.clip_at_mm = 3.0
+        for clip, across in AXES.items():
+            layer.clip = clip
+            inside = [-1 < (at if axis == across else 0.0) < 7 for axis, at in places]
+            drawn = are_drawn(panel, [at * np.eye(3)[axis] for axis, at in places])
+            assert drawn == inside, (order, clip)
+            layer.clip = NO_CLIP
+            assert is_drawn(panel, 15 * np.eye(3)[across])
 
 
 def test_what_is_selected_is_clipped_as_the_rest(panel):
@@ -68,8 +78,8 @@ def test_what_is_selected_is_clipped_as_the_rest(panel):
     assert not is_drawn(panel, (15.0, 0.0, 0.0))
 
 
-def test_what_is_clipped_away_cannot_be_picked(panel):
-    layer = panel.session.streamlines_layer
+def test_what_is_clipped_away_cannot_be_picked(model):
+    layer = model.session.streamlines_layer
     where = {"view_direction": (0, 0, -1.0), "dims_displayed": [0, 1, 2], "world": True}
     position = (15.0, 0.0, 30.0)  # on the line along z, seen along x
     assert layer.get_value(position, **where) == 2
@@ -111,10 +121,10 @@ def test_the_controls_follow_the_slice_and_move_it(panel):
     assert len(layer.experimental_clipping_planes) == 0
 
 
-def test_a_layer_made_anew_is_clipped_too(panel):
-    panel.appearance.clip.choice.value = "axial"
-    panel.viewer.layers.remove(panel.session.streamlines_layer)
-    assert panel.session.ensure_streamlines_layer().clip == "axial"
+def test_a_layer_made_anew_is_clipped_too(model):
+    model.appearance.clip.choice.value = "axial"
+    model.viewer.layers.remove(model.session.streamlines_layer)
+    assert model.session.ensure_streamlines_layer().clip == "axial"
 
 
 def test_planes_of_others_stay():
@@ -128,14 +138,14 @@ def test_planes_of_others_stay():
         layer.clip = "oblique"
 
 
-def test_a_clipped_layer_is_let_go_of(panel):
-    panel.appearance.clip.choice.value = "axial"
-    gone = weakref.ref(panel.session.streamlines_layer)
-    panel.viewer.layers.remove(panel.session.streamlines_layer)
-    panel.session.document.forget()  # undo would bring it back
-    panel.viewer.dims.set_point(0, 2.0)
+def test_a_clipped_layer_is_let_go_of(model):
+    model.appearance.clip.choice.value = "axial"
+    gone = weakref.ref(model.session.streamlines_layer)
+    model.viewer.layers.remove(model.session.streamlines_layer)
+    model.session.document.forget()  # undo would bring it back
+    model.viewer.dims.set_point(0, 2.0)
     assert is_let_go(gone)
-    panel.close_session()
-    point = panel.viewer.dims.point[0]
-    panel.viewer.dims.set_point(0, point + 2.0)
-    assert panel.appearance.clip.position.text.text() == f"S {point:.1f}"
+    model.close_session()
+    point = model.viewer.dims.point[0]
+    model.viewer.dims.set_point(0, point + 2.0)
+    assert model.appearance.clip.position.text.text() == f"S {point:.1f}"
