@@ -37,6 +37,27 @@ def test_a_seed_that_moves_within_the_volume_leaves_the_sliders_alone(
     assert told
 
 
+def test_another_bundle_within_the_volume_leaves_the_sliders_alone(
+    open_model: Any, cross: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They would be worked out twice for its seeds, and twice for its regions."""
+    panel = open_model(cross)
+    session, bundles = panel.session, panel.bundles
+    for place in (MIDDLE, MIDDLE + 3):
+        if len(session.seeds):
+            bundles.add()
+        session.add_seeds_mm(place)
+        session.regions.add_sphere(place[0], 4.0)
+    before, worked_out = panel.viewer.dims.range, []
+    with monkeypatch.context() as patched:
+        patched.setattr(type(panel.viewer), "_on_layers_change", lambda *_: worked_out.append(1))
+        bundles.activate(bundles.bundles[0])
+    assert (panel.viewer.dims.range, worked_out) == (before, [])
+    np.testing.assert_allclose(session.seed_positions_mm(), MIDDLE, atol=1e-4)
+    (sphere,) = session.regions.spheres
+    np.testing.assert_allclose(sphere.data, MIDDLE, atol=1e-4)
+
+
 def test_the_sliders_follow_what_leaves_all_that_is_shown() -> None:
     viewer = ViewerModel()
     viewer.add_image(np.zeros((10, 10, 10)))
@@ -44,6 +65,9 @@ def test_the_sliders_follow_what_leaves_all_that_is_shown() -> None:
     with sliders_kept(viewer, layer):
         layer.data = [[1.0, 2.0, 50.0]]
     assert [axis.stop for axis in viewer.dims.range] == [9.0, 9.0, 50.0]
+    with sliders_kept(viewer, layer):  # and come back with it
+        layer.data = [[1.0, 2.0, 3.0]]
+    assert [axis.stop for axis in viewer.dims.range] == [9.0, 9.0, 9.0]
 
 
 def test_an_fod_that_is_opened_after_seeds_leaves_the_slices_in_view(

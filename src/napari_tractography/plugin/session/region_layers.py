@@ -43,6 +43,7 @@ from ..layers.spheres import Spheres
 from ..layers.volume_layers import label_colours, place, see_within
 from ..listening import Listening
 from ..space.display import DisplaySpace
+from ..space.extent import sliders_kept
 from ..space.layer_list import index_of_lowest, insert_beside, move_below
 from ..streamlines.layer import Streamlines
 from ..timers import delayed
@@ -480,8 +481,11 @@ class Regions:
 
     def _show_spheres(self, layer: Spheres, spheres: NDArray[np.float64]) -> None:
         layer.metadata[SPACE_KEY] = layer.space = self.space
-        layer.data = self.space.shown_at(spheres[:, :3])
-        layer.size = 2 * spheres[:, 3] * self.space.per_mm
+        size = 2 * spheres[:, 3] * self.space.per_mm
+        with sliders_kept(self.viewer, layer):
+            layer.data = self.space.shown_at(spheres[:, :3])
+        if not np.array_equal(layer.size, size):  # which would draw it again
+            layer.size = size
 
     def show_in(self, space: DisplaySpace) -> None:
         """Show spheres, which stay where they are in RAS+ mm, in another space."""

@@ -20,6 +20,7 @@ from ..document import PlacedSeeds
 from ..flag import Flag
 from ..layers.on_volume import SeedPoints
 from ..space.display import AXIS_LABELS, DisplaySpace
+from ..space.extent import sliders_kept
 from ..space.layer_list import insert_beside
 from .wanted import OWN, no_values
 
@@ -120,10 +121,12 @@ class SeedLayer:
         with self._is_showing:
             layer.selected_data = set()
             positions = self.space.shown_at(seeds.positions_mm)
-            layer.data = (positions - layer.translate) / layer.scale
+            with sliders_kept(self.viewer, layer):
+                layer.data = (positions - layer.translate) / layer.scale
             layer.features = {**no_values(len(seeds)), **seeds.own}
             layer.feature_defaults = no_values(1)  # those of the last seed, otherwise
-            layer.size = seed_size_voxels(self.space)
+            if (layer.size != seed_size_voxels(self.space)).any():  # which would draw it again
+                layer.size = seed_size_voxels(self.space)
         self.shown = seeds
         return True
 
