@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import warnings
+from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 import nibabel as nib
 import numpy as np
@@ -36,6 +38,17 @@ def real_fod(request: pytest.FixtureRequest, shared_data: Path) -> Fod:
         # The template's empty voxels are mentioned as they should be.
         patch.setattr("napari_tractography.model.fod.logger.disabled", True)
         return nt.load_fod(shared_data / FILES[request.param])
+
+
+def _on_files(values: Iterable[str]) -> list[Any]:
+    """Each value with one of the files in turn, and with the others in make test-all."""
+    return [
+        pytest.param(
+            name, value, id=f"{name}-{value}", marks=() if k % len(FILES) == n else pytest.mark.slow
+        )
+        for k, value in enumerate(values)
+        for n, name in enumerate(FILES)
+    ]
 
 
 def _orders(lmax: int) -> NDArray[np.int64]:
@@ -80,7 +93,7 @@ def test_right_reading_of_real_files_fits(real_fod: Fod) -> None:
     assert "no other reading fits better" in found.verdict
 
 
-@pytest.mark.parametrize("axis", ["x", "y", "z"])
+@pytest.mark.parametrize(("real_fod", "axis"), _on_files("zxy"), indirect=["real_fod"])
 def test_flipped_directions_of_real_files_are_caught(real_fod: Fod, axis: str) -> None:
     flipped = real_fod.coefficients * _flip_signs(real_fod.lmax, axis)
     found = coherence(Fod(flipped, real_fod.grid, name="flipped"))
@@ -100,7 +113,7 @@ def test_flipped_directions_of_real_files_are_caught(real_fod: Fod, axis: str) -
     assert len({axes for _, axes in tied}) <= (2 if thin else 1)
 
 
-@pytest.mark.parametrize("basis", BASES)
+@pytest.mark.parametrize(("real_fod", "basis"), _on_files(BASES), indirect=["real_fod"])
 def test_basis_of_real_files_is_found(real_fod: Fod, basis: str) -> None:
     # Read as the basis that is nearest to the true one, and hence hardest to tell from it.
     used = basis.removesuffix("_legacy") if "legacy" in basis else f"{basis}_legacy"
