@@ -417,6 +417,7 @@ def test_the_film_is_small_and_moves() -> None:
     assert min(changed) > 0.001
 
 
+@pytest.mark.slow  # it is drawn again
 def test_the_figure_of_the_sampler_is_true() -> None:
     """Draws of the program follow the density that is drawn beside them."""
     figure = script("sampler_figure")

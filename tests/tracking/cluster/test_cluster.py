@@ -158,6 +158,7 @@ def test_a_worker_that_is_killed_takes_nothing_along(workers, fod, seeds, here, 
     workers.client.wait_for_workers(2, timeout=WAIT_S)
 
 
+@pytest.mark.slow  # two that start again
 def test_a_run_whose_workers_are_all_killed_begins_again(workers, fod, seeds, here, parameters):
     chunks = nt.iter_track(fod, seeds, parameters, backend=workers, block=100)
     made = [next(chunks)]
