@@ -326,6 +326,29 @@ def panel_page() -> str:
     return f"{before}{COLOURS_HEAD}\n{table}\n{COLOURS_FOOT}{after}"
 
 
+CONCEPTS = "docs/concepts.md"
+MEASURED_HEAD = "<!-- Written by `make docs` from model/purposes.py. -->\n"
+
+
+def concepts_page() -> str:
+    """Return docs/concepts.md with what was measured of the algorithms as it should be."""
+    from napari_tractography.model import purposes
+
+    before, _, rest = (ROOT / CONCEPTS).read_text("utf-8").partition(MEASURED_HEAD)
+    _, _, after = rest.partition(COLOURS_FOOT)
+    columns = " | ".join(purposes.MEASURED_COLUMNS)
+    rows = [
+        f"| valid / invalid, % of streamlines | {columns} |",
+        "|---|" + "---:|" * len(purposes.MEASURED_COLUMNS),
+        *(f"| {' | '.join(row)} |" for row in purposes.MEASURED),
+    ]
+    how = f"{purposes.MEASURED_HOW} ({purposes.MEASURED_WHERE}.)"
+    table = "\n".join(rows)
+    return (
+        f"{before}{MEASURED_HEAD}\n{how}\n\n{table}\n\n{purposes.READING}\n\n{COLOURS_FOOT}{after}"
+    )
+
+
 def source_address() -> str:
     """Return the address of the repository, which pyproject.toml alone says."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
@@ -398,6 +421,7 @@ def _cell_of(kind: str, text: str) -> dict[str, object]:
 PAGES = {
     MANIFEST: manifest_page,
     PANEL: panel_page,
+    CONCEPTS: concepts_page,
     "docs/commands.md": commands_page,
     "docs/keys.md": keys_page,
     "docs/parameters.md": parameters_page,

@@ -9,9 +9,11 @@ import pytest
 from hands import fod_layer
 from qtpy.QtCore import Qt
 from qtpy.QtTest import QTest
+from qtpy.QtWidgets import QDialog, QLabel
 
 from napari_tractography.model.parameters import TrackingParameters
 from napari_tractography.model.phantoms import make_phantom
+from napari_tractography.model.purposes import MEASURED
 from napari_tractography.plugin.panel.sections.tracking import NONE_SUITED, NOT_SUITED
 from napari_tractography.plugin.panel.widgets.controls import label_of
 
@@ -40,6 +42,35 @@ def test_values_suit_the_fod_and_say_where_they_come_from(open_model: Any, cross
     said = panel.tracking.origin.text()
     assert said.startswith("Defaults for voxels of 2 mm: step 0.4 mm (voxel / 5)")
     assert "the FOD is scaled as MRtrix3's" in said
+
+
+def test_an_algorithm_is_chosen_by_what_it_is_for_and_the_figures_are_a_click_away(
+    open_model: Any, cross: Any
+) -> None:
+    panel = open_model(cross, prepared=False)
+    buttons = panel.tracking.purposes.buttons
+
+    def pressed() -> list[str]:
+        return [name for name, each in buttons.items() if each.isChecked()]
+
+    assert pressed() == ["probabilistic"]
+    buttons["transport"].click()
+    assert panel.session.parameters == TrackingParameters.for_fod(cross, algorithm="transport")
+    assert pressed() == ["transport"]
+    buttons["transport"].click()  # which is chosen already
+    assert pressed() == ["transport"]
+    panel.session.document.undo()
+    assert panel.session.parameters == TrackingParameters.for_fod(cross)
+    assert pressed() == ["probabilistic"]
+    control(panel, "algorithm").value = "sd_stream"
+    assert pressed() == []
+    panel.tracking.purposes.figures.click()
+    (dialog,) = panel.tracking.purposes.findChildren(QDialog)
+    shown = " ".join(each.text() for each in dialog.findChildren(QLabel))
+    for name, *figures in MEASURED:
+        assert name in shown
+        assert all(figure in shown for figure in figures)
+    dialog.close()
 
 
 def test_what_is_set_stays_with_another_fod_and_can_be_given_back(

@@ -21,6 +21,7 @@ from ...session.tracking_values import BY_FOD
 from ..widgets.controls import parameter_controls, set_values, show_row
 from ..widgets.default_marks import DefaultMarks
 from ..widgets.layout import button, row, stack, wrapped
+from .purpose import PurposeRow
 
 NOT_SUITED = "Step, cone, floor and lengths follow the FOD once one is open."
 NONE_SUITED = "Step, cone, floor and lengths are as you set them."
@@ -55,6 +56,8 @@ class TrackingSection(QWidget):  # type: ignore[misc]
         By parameter name, gives a value that a person set its default again.
     reset : QPushButton
         Makes the values suit the FOD again.
+    purposes : PurposeRow
+        Chooses the algorithm by what it is for.
     """
 
     def __init__(
@@ -78,7 +81,8 @@ class TrackingSection(QWidget):  # type: ignore[misc]
             "Suit the FOD", "Choose step, cone, floor and lengths for the FOD again."
         )
         self.reset.clicked.connect(self._on_reset)
-        stack(self, self.main_form, self.origin, row(self.reset))
+        self.purposes = PurposeRow(self._on_purpose)
+        stack(self, self.purposes, self.main_form, self.origin, row(self.reset))
         for control in self.controls:
             control.changed.connect(lambda _value, c=control: self._on_control(c))
         session.parameters_suited.connect(self.show_values)
@@ -114,6 +118,7 @@ class TrackingSection(QWidget):  # type: ignore[misc]
             for marks in self._marks:
                 marks.show_units(space.unit, space.in_proportion(1.0))
             set_values(self.controls, values)
+        self.purposes.show_algorithm(self.session.parameters.algorithm)
         defaults = self.session.tracking.not_default
         self._mark(defaults)
         parameters = self.session.parameters
@@ -171,6 +176,9 @@ class TrackingSection(QWidget):  # type: ignore[misc]
     def _on_control(self, control: Any) -> None:
         if not self._is_showing:
             self._attempt(lambda: self.session.set_by_hand({control.name: control.value}))
+
+    def _on_purpose(self, algorithm: str) -> None:
+        self._attempt(lambda: self.session.set_by_hand({"algorithm": algorithm}))
 
     def _on_reset(self) -> None:
         self._attempt(lambda: self.session.forget_by_hand(BY_FOD))
