@@ -1,61 +1,152 @@
-"""What a probability threshold costs: the speed with it beside the speed without, in one run.
+"""What each knob costs: the speed with it beside the speed without, in one run.
 
-An FOD is tracked by each algorithm and interpolation with every threshold in turn, several times
-over, and the fastest of each counts, in steps a second of processor time, so that what else the
-machine does matters little. By default FiberCup's, in the shared data beside the checkout. A
-threshold that ends most streamlines early leaves more of the time to seeds that give few steps::
+A whole brain (brain_volume.py) is tracked at the defaults for it, and again with one thing changed,
+in turns; of each the fastest of some repeats counts, in steps a second of processor time on one
+thread, so that what else the machine does matters little. Every streamline counts, however short.
+Regions, masks and tissues change no step, and the seconds are compared: what they cost is looked
+at, not what they leave out. Steps are lengths over the step, and of `adaptive` over the same; where
+there are few a seed, it is the seeds that take the time::
 
-    python benchmarks/knobs.py [--fod FILE] [--n-seeds N] [--repeats N] [--algorithms NAME ...]
+    python benchmarks/knobs.py [--n-seeds N] [--repeats N] [--only TEXT ...]
+
+``--only`` takes the rows whose names hold one of the texts.
 """
 
 from __future__ import annotations
 
 import argparse
-import itertools
+import math
 import time
-from pathlib import Path
+from collections.abc import Iterator
+from typing import Any
 
+import numpy as np
+
+import brain_volume
 import napari_tractography as nt
-from napari_tractography.files.fods import load_fod
+from napari_tractography.tracking.engine import warm_up
 
-ROOT = Path(__file__).resolve().parents[1]
-FOD = ROOT.parent / "shared" / "data" / "fibercup" / "fod.nii.gz"
-THRESHOLDS = (0.0, 0.001, 0.005, 0.05)
-INTERPOLATIONS = ("nearest", "trilinear")
-ALGORITHMS = ("probabilistic", "sd_stream", "deterministic")
-SETTINGS = {"step_mm": 0.125, "max_angle_deg": 45.0, "min_amplitude": 0.05}
+FAR, NEAR = 1e4, 1.0  # mm: radii of spheres that hold all, and nothing that is tracked
+Change = tuple[str, nt.Fod, dict[str, Any], dict[str, Any]]
 
 
-def speeds(fod: nt.Fod, seeds: nt.Seeds, changes: dict[str, object], repeats: int) -> list[float]:
-    """Return million steps a second with each threshold, the fastest of some repeats."""
-    fastest = [0.0] * len(THRESHOLDS)
-    for repeat in range(repeats + 1):  # the first to compile and to fill tables
-        for k, threshold in enumerate(THRESHOLDS):
-            parameters = nt.TrackingParameters(**SETTINGS, **changes, min_probability=threshold)
-            start = time.process_time()
-            found = nt.track(fod, seeds, parameters, backend="cpu")
-            speed = (len(found.points) - len(found)) / (time.process_time() - start) / 1e6
-            fastest[k] = max(fastest[k], speed if repeat else 0.0)
-    return fastest
+def with_values(fod: nt.Fod, values: np.ndarray) -> nt.Fod:
+    """Return the FOD with other coefficients."""
+    return nt.Fod(values, fod.grid.affine)
+
+
+def of_degree(fod: nt.Fod, lmax: int) -> nt.Fod:
+    """Return the FOD cut off at a degree, or with zeros above its own."""
+    n = (lmax + 1) * (lmax + 2) // 2
+    values = np.asarray(fod.coefficients)[..., :n]
+    return with_values(fod, np.pad(values, [(0, 0)] * 3 + [(0, n - values.shape[3])]))
+
+
+def turned(fod: nt.Fod) -> nt.Fod:
+    """Return the FOD with the image turned by 20 degrees about each axis."""
+    c, s = np.cos(np.radians(20)), np.sin(np.radians(20))
+    about_z = np.array([[c, -s, 0, 0], [s, c, 0, 0], [0, 0, 1, 0], [0, 0, 0, 1]])
+    about_x = np.array([[1, 0, 0, 0], [0, c, -s, 0], [0, s, c, 0], [0, 0, 0, 1]])
+    return nt.Fod(np.asarray(fod.coefficients), about_z @ about_x @ fod.grid.affine)
+
+
+def regions_of(fod: nt.Fod) -> Iterator[tuple[str, nt.Region]]:
+    """Yield regions that stop no streamline, by spheres and painted."""
+    shape, affine = fod.grid.shape, fod.grid.affine
+    everything, corner = np.ones(shape, np.uint8), np.zeros(shape, np.uint8)
+    corner[0, 0, 0] = 1
+    middle = fod.grid.affine[:3, 3]
+    # Near the corner of the image, where no streamline is, or all around.
+    for role in ("include", "exclude", "stop", "end"):
+        holds_all = role == "include"
+        yield f"{role}, a sphere", nt.Region.sphere(middle, FAR if holds_all else NEAR, role)
+        yield f"{role}, painted", nt.Region.mask(everything if holds_all else corner, affine, role)
+
+
+def changes(fod: nt.Fod) -> Iterator[Change]:
+    """Yield names, FODs, parameters and keywords; those without a change are compared with."""
+
+    def same(name: str, **parameters: Any) -> Change:
+        return name, fod, parameters, {}
+
+    for threshold in (0.001, 0.005, 0.02, 0.05, 0.1, 0.2):
+        yield same(f"min_probability {threshold:g}", min_probability=threshold)
+    for floor in (0.0, 0.05, 0.2):
+        yield same(f"min_amplitude {floor:g}", min_amplitude=floor)
+    for angle in (5.0, 15.0, 30.0, 60.0, 90.0):
+        yield same(f"max_angle_deg {angle:g}", max_angle_deg=angle)
+    yield same("edge interpolated", edge="interpolated")
+    yield same("nearest", interpolation="nearest")
+    yield same("softplus", positivity="softplus")
+    yield same("start max", start="max")
+    yield same("direction forward", direction="forward")
+    yield same("record_every 10", record_every=10)
+    yield same("endpoints", output="endpoints")
+    yield same("n_directions 2896", n_directions=2896)
+    for role, region in regions_of(fod):
+        yield role, fod, {}, {"regions": [region]}
+    yield "mask", fod, {}, {"mask": np.ones(fod.grid.shape, np.uint8)}
+    white = np.zeros((*fod.grid.shape, 5), np.float32)
+    white[..., 2], white[~fod.support, 0], white[~fod.support, 2] = 1, 1, 0
+    tissues = nt.Tissues(white, fod.grid.affine)
+    yield "tissues", fod, {}, {"tissues": tissues}
+    yield "tissues, backtrack", fod, {"backtrack": True}, {"tissues": tissues}
+    yield "tissues, crop", fod, {"crop_at_gmwmi": True}, {"tissues": tissues}
+    yield "a cone function", fod, {}, {"cone": within_45_degrees}
+    for lmax in (4, 6, 10, 12):
+        yield f"lmax {lmax}", of_degree(fod, lmax), {}, {}
+    yield "float16", with_values(fod, np.asarray(fod.coefficients).astype(np.float16)), {}, {}
+    yield "an oblique image", turned(fod), {}, {}
+    for algorithm in ("sd_stream", "deterministic", "transport", "diffusion", "ifod2"):
+        yield same(algorithm, algorithm=algorithm)
+    yield same("transport, adaptive", algorithm="transport", adaptive=True)
+
+
+def within_45_degrees(current: np.ndarray, candidates: np.ndarray) -> Any:
+    """Tell which directions are in the cone of the defaults."""
+    return candidates @ current >= np.cos(np.radians(45.0))
+
+
+def measured(
+    fod: nt.Fod, seeds: Any, parameters: nt.TrackingParameters, **keywords: Any
+) -> tuple[float, float]:
+    """Return the seconds of processor time, and million steps."""
+    start = time.process_time()
+    found = nt.track(fod, seeds, parameters, backend="cpu", n_threads=1, **keywords)
+    seconds = time.process_time() - start
+    return seconds, float(np.sum(found.lengths_mm) / parameters.step_mm / 1e6)
 
 
 def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--fod", type=Path, default=FOD)
-    parser.add_argument("--n-seeds", type=int, default=4000)
+    parser.add_argument("--n-seeds", type=int, default=10000)
     parser.add_argument("--repeats", type=int, default=4)
-    parser.add_argument("--algorithms", nargs="+", default=ALGORITHMS)
+    parser.add_argument("--only", nargs="+", default=[""])
     options = parser.parse_args()
-    fod = load_fod(options.fod)
-    seeds = nt.Seeds.from_fod(fod, options.n_seeds)
-    print("| | without | " + " | ".join(f"{t:g}" for t in THRESHOLDS[1:]) + " |")
-    print("|---|---:|" + "---:|" * len(THRESHOLDS[1:]))
-    for algorithm, interpolation in itertools.product(options.algorithms, INTERPOLATIONS):
-        changes = {"algorithm": algorithm, "interpolation": interpolation}
-        first, *others = speeds(fod, seeds, changes, options.repeats)
-        cells = " | ".join(f"{first / other:.2f} times" for other in others)
-        print(f"| {algorithm}, {interpolation} | {first:.1f} million | {cells} |", flush=True)
+    fod = brain_volume.make_brain()
+    rng = np.random.default_rng(1)
+    voxels = np.argwhere(fod.support)
+    chosen = voxels[rng.integers(0, len(voxels), options.n_seeds)]
+    print("| | million steps/s | steps a seed | times as long a step |\n|---|---:|---:|---:|")
+    for name, image, parameters, keywords in changes(fod):
+        if not any(text in name for text in options.only):
+            continue
+        seeds = nt.Seeds.at(chosen @ image.grid.affine[:3, :3].T + image.grid.affine[:3, 3])
+        plain = nt.TrackingParameters.for_fod(fod, min_length_mm=0.0)
+        changed = nt.TrackingParameters.for_fod(image, min_length_mm=0.0, **parameters)
+        where = nt.Seeds.at(chosen @ fod.grid.affine[:3, :3].T + fod.grid.affine[:3, 3])
+        fastest = [math.inf, math.inf]
+        warm_up(changed, fod=image)
+        for repeat in range(options.repeats + 1):  # the first fills tables
+            without, steps_without = measured(fod, where, plain)
+            seconds, steps = measured(image, seeds, changed, **keywords)
+            if repeat:
+                fastest = [min(fastest[0], without), min(fastest[1], seconds)]
+        steps = steps_without if {"regions", "mask", "tissues"} & set(keywords) else steps
+        ratio = (fastest[1] / steps) / (fastest[0] / steps_without)
+        a_seed = 1e6 * steps / options.n_seeds
+        print(f"| {name} | {steps / fastest[1]:.1f} | {a_seed:.0f} | {ratio:.2f} |", flush=True)
 
 
 if __name__ == "__main__":

@@ -58,6 +58,8 @@ def test_the_summary_says_where_values_come_from_and_leaves_out_those_of_the_per
     assert "drift 0.8 per mm (1 per voxel), looking ahead 0.625 mm (0.5 voxel)," in text
     assert (transport.gamma, transport.look_ahead_mm) == (0.8, 0.625)
     assert TrackingParameters.for_fod(fod, algorithm="transport", gamma=3.0).gamma == 3.0
+    small = Fod(np.ones((3, 3, 3, 6)), np.diag([5e-4, 5e-4, 5e-4, 1.0]))
+    assert TrackingParameters.for_fod(small, algorithm="transport").gamma == 2000.0
     diffusion = TrackingParameters.for_fod(fod, algorithm="diffusion")
     assert (diffusion.gamma, diffusion.look_ahead_mm) == (2.0, 0.0)
     text = suited.summary(TrackingParameters.for_fod(fod, step_mm=0.5, max_angle_deg=30.0))

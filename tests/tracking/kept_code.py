@@ -19,11 +19,8 @@ def kept(*modules: ModuleType, nogil: bool = False) -> Callable[[Callable[..., A
 
     def decorate(function: Any) -> Any:
         dispatcher = njit(nogil=nogil)(function)
-
-        def content() -> int:
-            own = Path(function.__code__.co_filename).read_bytes()
-            return zlib.crc32(own, checksum(*(module.__name__ for module in modules)))
-
+        own = Path(function.__code__.co_filename).read_bytes()
+        content = zlib.crc32(own, checksum(*(module.__name__ for module in modules)))
         dispatcher._cache = KeptCode(function, content)
         return dispatcher
 

@@ -216,7 +216,7 @@ class TrackingParameters:
         label="Drift",
         unit="1/mm",
         minimum=0.0,
-        maximum=100.0,
+        maximum=1 / SHORTEST_MM,
         increment=0.1,
         help="How fast the direction turns up the gradient of the logarithm of the FOD. Steps may "
         "be of any size; from about 2 on streamlines hardly depend on it.",

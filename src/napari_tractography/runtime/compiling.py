@@ -17,7 +17,7 @@ import threading
 import zlib
 from collections.abc import Callable, Iterator
 from copy import deepcopy
-from functools import cache, partial
+from functools import cache
 from pathlib import Path
 from types import FunctionType
 from typing import Any, cast
@@ -47,7 +47,7 @@ def kept(function: Callable[..., Any]) -> Any:
     It must be the only one of its name in its file.
     """
     dispatcher = inlined(function)
-    dispatcher._cache = KeptPart(function, partial(checksum, function.__module__))
+    dispatcher._cache = KeptPart(function, checksum(function.__module__))
     return dispatcher
 
 
@@ -61,7 +61,7 @@ def cached(*modules: str, **options: Any) -> Callable[[Callable[..., Any]], Any]
     def decorate(function: Callable[..., Any]) -> Any:
         assert isinstance(function, FunctionType)
         dispatcher = njit(**options)(function)
-        dispatcher._cache = KeptCode(function, partial(checksum, function.__module__, *modules))
+        dispatcher._cache = KeptCode(function, checksum(function.__module__, *modules))
         return dispatcher
 
     return decorate

@@ -19,8 +19,7 @@ import os
 import pickle
 import platform
 import sys
-from collections.abc import Callable, Iterator
-from functools import cached_property
+from collections.abc import Iterator
 from pathlib import Path
 from types import FunctionType
 from typing import Any
@@ -60,20 +59,14 @@ def folders() -> Iterator[Path]:
 class KeptCode:
     """What a compiled function of Numba asks for machine code, and hands it to.
 
-    The function is without a closure, which is no part of the name; `content` returns a checksum of
-    its file and of all that is compiled into it.
+    The function is without a closure, which is no part of the name; `content` is a checksum of its
+    file and of all that is compiled into it.
     """
 
-    def __init__(self, function: FunctionType, content: Callable[[], int]) -> None:
+    def __init__(self, function: FunctionType, content: int) -> None:
         name = function.__qualname__.replace("<locals>.", "")
-        self._name_of_function = f"{function.__module__.rpartition('.')[2]}.{name}"
-        self._content = content
+        self.prefix = f"{function.__module__.rpartition('.')[2]}.{name}-{content:08x}"
         self._bytecode = function.__code__.co_code
-
-    @cached_property
-    def prefix(self) -> str:
-        """What the names of all its files begin with."""
-        return f"{self._name_of_function}-{self._content():08x}"
 
     @property
     def cache_path(self) -> str:

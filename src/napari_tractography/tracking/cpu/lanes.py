@@ -125,7 +125,7 @@ class LaneState(NamedTuple):
     half_steps: np.ndarray  # (N_LANES, 2) int64
     half_lengths: np.ndarray  # (N_LANES, 2) float32: mm
     half_reasons: np.ndarray  # (N_LANES, 2) int64: why each ended
-    inside: np.ndarray  # (N_LANES, n_regions) uint8: whether the last point is in each region
+    inside: np.ndarray  # (n_regions,) uint32: the lanes whose last points are in each region
     visited: np.ndarray  # (N_LANES,) int64: bits of the include regions
     # The number of the include region that each half is to visit next: in rising order from q on,
     # in falling order from q - 1 on, for each q.
@@ -193,7 +193,7 @@ def new_lane_state(
         half_steps=aligned((N_LANES, 2), np.int64),
         half_lengths=aligned((N_LANES, 2), np.float32),
         half_reasons=aligned((N_LANES, 2), np.int64),
-        inside=aligned((N_LANES, n_regions), np.uint8),
+        inside=aligned((n_regions,), np.uint32),
         next_up=aligned((N_LANES, 2, n_includes + 1), np.int64),
         next_down=aligned((N_LANES, 2, n_includes + 1), np.int64),
         points=np.empty((N_LANES, 2 * n_points + 1, 3), np.float32),

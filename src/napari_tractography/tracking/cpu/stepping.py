@@ -17,6 +17,7 @@ from .cells import (
     look_ahead,
     to_voxel,
 )
+from .constraints.regions import crossing_regions
 from .constraints.tissues import visit
 from .lanes import AWAY, MOVED, booleans_of, load
 from .llvm import bits_of, floors, lowest_bit, select, to_ints
@@ -74,6 +75,8 @@ def step_on(field, settings, regions, state, n_corners, going):
         ended |= done
     if regions.roles.shape[0] or regions.tissues.fractions.size:
         left = moved
+        if not regions.tissues.fractions.size:
+            left = crossing_regions(regions, state, moved)
         while left:
             lane = lowest_bit(left)
             left &= left - BIT
