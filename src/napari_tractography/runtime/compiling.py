@@ -46,6 +46,7 @@ def kept(function: Callable[..., Any]) -> Any:
 
     It must be the only one of its name in its file.
     """
+    assert isinstance(function, FunctionType)
     dispatcher = inlined(function)
     dispatcher._cache = KeptPart(function, checksum(function.__module__))
     return dispatcher

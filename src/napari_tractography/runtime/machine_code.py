@@ -92,7 +92,7 @@ class KeptCode:
         return CompileResult._rebuild(target_context, *reduced)
 
     @staticmethod
-    def _reduced(compiled: Any) -> tuple[Any, ...]:
+    def _reduced(compiled: Any) -> Any:
         return compiled._reduce()
 
     def save_overload(self, sig: Any, data: Any) -> None:
@@ -187,7 +187,7 @@ class KeptPart(KeptCode):
     """
 
     @staticmethod
-    def _reduced(compiled: Any) -> tuple[Any, ...]:
+    def _reduced(compiled: Any) -> Any:
         library, own = compiled.library, compiled.fndesc.llvm_func_name
         library._ensure_finalized()
         module = library._final_module.clone()
