@@ -227,3 +227,20 @@ def test_without_an_interface_there_are_no_seeds():
     fractions[..., WHITE] = 1
     with pytest.raises(InvalidSeedsError, match="do not touch"):
         nt.Seeds.on_interface(Tissues(fractions, np.eye(4)), 3)
+
+
+def test_cells_that_are_surely_white_are() -> None:
+    """Points in them have most of white matter by the interpolated fractions, on its grid."""
+    rng = np.random.default_rng(3)
+    shape = (7, 6, 5)
+    fractions = rng.dirichlet([0.3, 0.3, 4.0, 0.3, 0.3], shape).astype(np.float32)
+    fractions[rng.random(shape) < 0.05] = 0  # outside
+    tissues = Tissues(fractions, np.eye(4))
+    cells = tissues.white_cells
+    assert cells.shape == tuple(n + 1 for n in shape)
+    points = rng.uniform(-0.5, np.array(shape) - 0.5, (20_000, 3))
+    is_white = cells[tuple((np.floor(points).astype(int) + 1).T)] != 0
+    assert is_white.sum() > 500
+    cortex, deep, white, fluid, lesion = tissues.at(points[is_white]).T
+    assert (white > np.maximum(np.maximum(cortex + deep, fluid), lesion)).all()
+    assert (white > 0.5).all()

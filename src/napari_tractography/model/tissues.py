@@ -61,6 +61,10 @@ FREESURFER_LABELS: dict[int, Collection[int]] = {
 }  # fmt: skip
 
 
+# Of white matter beyond all else, and at the least, where there is surely most of it.
+CERTAIN, LEAST_WHITE = 1e-3, 0.51
+
+
 class Tissues:
     """Fractions of five tissues on a voxel grid of their own.
 
@@ -90,7 +94,7 @@ class Tissues:
         When the shape is another, or the numbers are no fractions of tissues.
     """
 
-    __slots__ = ("fractions", "grid", "labels", "name", "path")
+    __slots__ = ("_white_cells", "fractions", "grid", "labels", "name", "path")
 
     def __init__(
         self,
@@ -121,6 +125,7 @@ class Tissues:
         # In one order, or kernels would be compiled again for files that are stored in another.
         self.fractions: NDArray[np.float32] = np.ascontiguousarray(np.clip(values, 0.0, 1.0))
         self.fractions.flags.writeable = False
+        self._white_cells: NDArray[np.uint8] | None = None
         self.grid = grid
         self.name, self.path, self.labels = name, path, labels
 
@@ -171,6 +176,28 @@ class Tissues:
             )
         own = () if of_each == labels_of(FREESURFER_LABELS) else of_each
         return cls(fractions, affine, name=name, path=path, labels=own)
+
+    @property
+    def white_cells(self) -> NDArray[np.uint8]:
+        """(x + 1, y + 1, z + 1) uint8: 1 where all is white matter between eight voxels.
+
+        They are those up to whose centre, and from whose centre on, a place lies along each axis;
+        beyond the border those at the border. Each has more white matter than of anything else, and
+        so has what lies between them, whatever is rounded.
+        """
+        if self._white_cells is None:
+            cortex, deep, white, fluid, lesion = np.moveaxis(self.fractions, 3, 0)
+            others = np.maximum(np.maximum(cortex + deep, fluid), lesion)
+            is_white = (white > others + CERTAIN) & (white > LEAST_WHITE)
+            for axis in range(3):
+                last = is_white.shape[axis]
+                below, above = np.arange(-1, last), np.arange(0, last + 1)
+                is_white = is_white.take(below.clip(0), axis) & is_white.take(
+                    above.clip(max=last - 1), axis
+                )
+            self._white_cells = is_white.astype(np.uint8)
+            self._white_cells.flags.writeable = False
+        return self._white_cells
 
     def at(self, points_mm: ArrayLike) -> NDArray[np.float64]:
         """Return the fractions at (n, 3) RAS+ mm points, trilinear, as (n, 5) float64.

@@ -251,6 +251,7 @@ class KernelTissues(NamedTuple):
     """The tissue image; see tissues.py."""
 
     fractions: np.ndarray  # (x, y, z, 5) float32; of size 0 without an image
+    white_cells: np.ndarray  # (x + 1, y + 1, z + 1) uint8: see Tissues.white_cells; not on a GPU
     to_voxel: np.ndarray  # (3, 4) float32
     backtrack: bool
     crop: bool

@@ -271,9 +271,12 @@ def kernel_tissues(
     """Put a tissue image, or none, into the kernel's form."""
     if tissues is None or parameters is None:
         nothing = np.zeros((0, 0, 0, N_TISSUES), np.float32)
-        return codes.KernelTissues(_read_only(nothing), np.zeros((3, 4), np.float32), False, False)
+        cells = _read_only(np.zeros((0, 0, 0), np.uint8))
+        to_voxel = np.zeros((3, 4), np.float32)
+        return codes.KernelTissues(_read_only(nothing), cells, to_voxel, False, False)
     return codes.KernelTissues(
         fractions=_read_only(tissues.fractions),
+        white_cells=_read_only(tissues.white_cells),
         to_voxel=np.ascontiguousarray(tissues.grid.inverse[:3], dtype=np.float32),
         backtrack=parameters.backtrack,
         crop=parameters.crop_at_gmwmi,

@@ -78,6 +78,21 @@ def fractions_at(tissues, x, y, z):
 
 
 @inlined
+def is_surely_white(tissues, x, y, z):
+    """Tell whether there is most of white matter at a point, without its fractions.
+
+    Where it is, they need not be mixed: forty numbers, which took nine times as long as a step.
+    """
+    nx, ny, nz, _ = tissues.fractions.shape
+    vx, vy, vz = to_voxel(tissues.to_voxel, x, y, z)
+    ix, iy, iz = nearest(vx), nearest(vy), nearest(vz)
+    if ix < 0 or iy < 0 or iz < 0 or ix >= nx or iy >= ny or iz >= nz:
+        return False
+    jx, jy, jz = np.int64(np.floor(vx)), np.int64(np.floor(vy)), np.int64(np.floor(vz))
+    return tissues.white_cells[jx + 1, jy + 1, jz + 1] != 0
+
+
+@inlined
 def is_fluid(cortex, deep, white, fluid, lesion):
     """Tell whether no fraction is larger than that of fluid."""
     return fluid >= cortex and fluid >= deep and fluid >= white and fluid >= lesion
@@ -162,18 +177,21 @@ def visit_tissues(field, tissues, state, lane, steps, x, y, z):
     arrival[0], arrival[1], arrival[2] = state.ux[lane], state.uy[lane], state.uz[lane]
     path = t.path[lane, steps]
     path[0], path[1], path[2] = x, y, z
-    found, cortex, deep, white, fluid, lesion = fractions_at(tissues, x, y, z)
-    t.is_in_lesion[lane] = found and is_lesion(cortex, deep, white, fluid, lesion)
-    if not found:
-        return LEFT_TISSUES
-    if is_fluid(cortex, deep, white, fluid, lesion):
-        return LEFT_DEEP_GREY if t.depth[lane] else ENTERED_FLUID
-    grey = cortex + deep
-    if grey >= white and grey > fluid and grey > lesion:
-        if cortex >= deep:
-            return ENTERED_CORTEX
-        t.depth[lane] += 1
-    elif t.depth[lane]:
+    t.is_in_lesion[lane] = False
+    if not is_surely_white(tissues, x, y, z):
+        found, cortex, deep, white, fluid, lesion = fractions_at(tissues, x, y, z)
+        t.is_in_lesion[lane] = found and is_lesion(cortex, deep, white, fluid, lesion)
+        if not found:
+            return LEFT_TISSUES
+        if is_fluid(cortex, deep, white, fluid, lesion):
+            return LEFT_DEEP_GREY if t.depth[lane] else ENTERED_FLUID
+        grey = cortex + deep
+        if grey >= white and grey > fluid and grey > lesion:
+            if cortex >= deep:
+                return ENTERED_CORTEX
+            t.depth[lane] += 1
+            return 0
+    if t.depth[lane]:
         if not t.is_from_deep[lane] or t.has_reached_white[lane]:
             return LEFT_DEEP_GREY
         t.has_reached_white[lane] = True
