@@ -111,7 +111,10 @@ def test_kernels_are_made_ready_once_for_each_kind_of_run(
 ) -> None:
     warmed: list[tuple[str, str, int]] = []
 
-    def warm_up(parameters: TrackingParameters, *, lmax: int, fod: Fod | None) -> None:
+    def warm_up(
+        parameters: TrackingParameters, *, lmax: int, fod: Fod | None, heartbeat: Any
+    ) -> None:
+        heartbeat()
         degree = lmax if fod is None else fod.lmax
         warmed.append((parameters.algorithm, parameters.interpolation, degree))
 
