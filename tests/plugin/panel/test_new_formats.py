@@ -53,7 +53,7 @@ def test_dialogs_offer_it(
         "Mask (*.nii *.nii.gz *.mif *.mif.gz *.mih *.mgz *.mgh *.toyvol *.tif *.tiff *.npy "
         "*zarr.json *.zgroup *.zarray)",
         "Tissue image (*.nii *.nii.gz *.mif *.mif.gz *.mih *.mgz *.mgh *.toyvol)",
-        "Weights (*.txt *.csv *.trx *.toy);;All files (*)",
+        "Weights (*.txt *.csv *.trk *.trk.gz *.trx *.vtk *.vtp *.toy);;All files (*)",
     ]
     panel.save(tmp_path / "mine.toy")
     assert len(load_tractogram(tmp_path / "mine.toy")) == len(panel.session.tractogram)
