@@ -29,7 +29,7 @@ class Purpose:
 PURPOSES = (
     Purpose("Connections", "transport", "where bundles end and which places are joined"),
     Purpose("Density", "probabilistic", "how much of the FOD runs where"),
-    Purpose("As tckgen", "ifod2", "tckgen's own default, iFOD2, step by step"),
+    Purpose("As tckgen", "ifod2", "tckgen's own default, iFOD2"),
 )
 
 MEASURED_HOW = (

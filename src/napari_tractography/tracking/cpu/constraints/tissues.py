@@ -81,7 +81,7 @@ def fractions_at(tissues, x, y, z):
 def is_surely_white(tissues, x, y, z):
     """Tell whether there is most of white matter at a point, without its fractions.
 
-    Where it is, they need not be mixed: forty numbers, which took nine times as long as a step.
+    Where it is, they need not be mixed: forty numbers, with which a step took nine times as long.
     """
     nx, ny, nz, _ = tissues.fractions.shape
     vx, vy, vz = to_voxel(tissues.to_voxel, x, y, z)
