@@ -11,6 +11,9 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 export QT_API=pyqt6 PYTEST_QT_API=pyqt6
+# Else each process that a test starts compiles all modules again, and threads of matrix products
+# wait for processors that the other process has.
+export PYTHONDONTWRITEBYTECODE= OPENBLAS_NUM_THREADS=1
 pytest=("${ENVIRONMENT:-.venv}/bin/python" -m pytest -p no:xvfb)
 
 if [ "$*" = all ]; then

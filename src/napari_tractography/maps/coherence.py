@@ -27,9 +27,8 @@ from numpy.typing import NDArray
 
 from ..errors import InvalidFodError
 from ..fields.readings import BASES, DEFAULT_FRAMES
-from ..fields.sh import sh_matrix
 from ..model.fod import Fod
-from .fod_readings import ReadingKey, distinct_readings, other_rotations
+from .fod_readings import ReadingKey, distinct_readings, other_rotations, turned_harmonics
 from .lobes import lobe_symmetry
 from .neighbours import half_offsets, neighbour_rows, voxel_blocks
 
@@ -352,9 +351,7 @@ def _alignment(
     offsets = half_offsets(fod.grid, REACH_VOXELS)
     steps = offsets @ fod.grid.affine[:3, :3].T
     units = steps / np.linalg.norm(steps, axis=1, keepdims=True)
-    matrices = np.stack(
-        [sh_matrix(units @ rotation.T, fod.lmax, basis) for basis, rotation in transforms]
-    )[:, :, 1:].astype(np.float32)
+    matrices = turned_harmonics(units, fod.lmax, transforms)[:, :, 1:].astype(np.float32)
 
     n_blocks, n_values = len(bounds) - 1, values.shape[1]
     above = np.zeros((n_blocks, len(transforms)))

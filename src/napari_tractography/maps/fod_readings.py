@@ -6,6 +6,7 @@ Called by :mod:`.coherence`.
 from __future__ import annotations
 
 import itertools
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -110,20 +111,40 @@ def distinct_readings(fod: Fod) -> tuple[list[ReadingKey], list[tuple[str, ...]]
         what = f"{fod.input_kind.short} in the order {order}" if order else fod.input_kind.short
         bases, in_use, frames = [what], reading["axes"], list(AXES)
     axes_by_change = sorted(PERMUTATIONS, key=lambda axes: ReadingKey("", "", axes).n_changes)
-    for axes, basis in itertools.product(axes_by_change, bases):
-        usual = in_use if basis == what else DEFAULT_FRAMES[basis]
-        for frame in sorted(frames, key=usual.__ne__):
-            key = ReadingKey(basis, frame, axes)
-            table = sh_matrix(units @ key.rotation(fod).T, fod.lmax, key.sh_basis)
-            for k, known in enumerate(tables):
-                if np.abs(known - table).max() < SAME_FOD * np.abs(table).max():
-                    same[k].append(key.text)
-                    break
-            else:
-                tables.append(table)
-                keys.append(key)
-                same.append([])
+    possible = [
+        ReadingKey(basis, frame, axes)
+        for axes, basis in itertools.product(axes_by_change, bases)
+        for frame in sorted(frames, key=(in_use if basis == what else DEFAULT_FRAMES[basis]).__ne__)
+    ]
+    transforms = [(key.sh_basis, key.rotation(fod)) for key in possible]
+    for key, table in zip(possible, turned_harmonics(units, fod.lmax, transforms), strict=True):
+        for k, known in enumerate(tables):
+            if np.abs(known - table).max() < SAME_FOD * np.abs(table).max():
+                same[k].append(key.text)
+                break
+        else:
+            tables.append(table)
+            keys.append(key)
+            same.append([])
     return keys, [tuple(others) for others in same]
+
+
+def turned_harmonics(
+    units: NDArray[np.float64], lmax: int, transforms: Sequence[tuple[str, NDArray[np.float64]]]
+) -> NDArray[np.float64]:
+    """Return the harmonics at the (n, 3) unit vectors, turned: (n_transforms, n, n_values) float64.
+
+    A transform is a basis, and the (3, 3) rotation from RAS+ to the axes of the coefficients.
+    """
+    turned = np.stack([units @ rotation.T for _, rotation in transforms])
+    bases = np.array([basis for basis, _ in transforms])
+    n_values = (lmax + 1) * (lmax + 2) // 2
+    tables = np.empty((*turned.shape[:2], n_values))
+    for basis in np.unique(bases):  # at once: a call of DIPY's takes longer than its hundred values
+        of_basis = bases == basis
+        found = sh_matrix(turned[of_basis].reshape(-1, 3), lmax, str(basis))
+        tables[of_basis] = found.reshape(-1, len(units), n_values)
+    return tables
 
 
 def other_rotations(
