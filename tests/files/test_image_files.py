@@ -111,6 +111,18 @@ def test_a_zarr_is_told_by_what_it_holds_however_it_is_stored(
     assert image_sha256(one, open_image(one).astype(np.uint32)) != before
 
 
+def test_the_boxes_of_a_zarr_are_read_at_once(
+    tmp_path: Path, image: np.ndarray, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = ome_zarr(tmp_path / "scan.zarr", image)
+    opened = open_image(path)
+    times: list[int] = []
+    compute = dask.compute
+    monkeypatch.setattr(dask, "compute", lambda *a, **k: times.append(len(a)) or compute(*a, **k))
+    assert image_sha256(path, opened) == image_sha256(path, np.asarray(opened))
+    assert times == [27]
+
+
 def test_a_zarr_is_read_from_an_archive_and_from_a_server(
     tmp_path: Path, image: np.ndarray, served: ThreadingHTTPServer
 ) -> None:
