@@ -84,9 +84,8 @@ class BundleSection(QWidget):  # type: ignore[misc]
         *,
         colour_chosen: Callable[[str], None],
         mirror: Callable[[], None],
-        parent: QWidget | None = None,
     ) -> None:
-        super().__init__(parent)
+        super().__init__()
         self.bundles = bundles
         self._colour_chosen = colour_chosen
         self._is_showing = Flag()

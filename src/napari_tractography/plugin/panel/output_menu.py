@@ -6,7 +6,7 @@ from typing import Any
 
 from napari.utils.notifications import show_info
 from qtpy.QtGui import QGuiApplication
-from qtpy.QtWidgets import QMenu, QPushButton, QWidget
+from qtpy.QtWidgets import QMenu, QPushButton
 
 from ...errors import InvalidFodError, InvalidTractogramError
 from ...maps.coherence import coherence
@@ -36,8 +36,8 @@ class OutputMenu(QPushButton):  # type: ignore[misc]
         Which asks for movies.
     """
 
-    def __init__(self, session: Session, pictures: Pictures, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self, session: Session, pictures: Pictures) -> None:
+        super().__init__()
         self.session = session
         self.setText("More")
         self.setToolTip("Scripts, movies, tubes, paths, and a check of the FOD.")

@@ -71,14 +71,8 @@ class ProjectButton(QPushButton):  # type: ignore[misc]
 
     discarded = Signal()  # a person does without what is unsaved
 
-    def __init__(
-        self,
-        bundles: BundleList,
-        parent: QWidget | None = None,
-        *,
-        keep: bool = True,
-    ) -> None:
-        super().__init__("Project", parent)
+    def __init__(self, bundles: BundleList, *, keep: bool = True) -> None:
+        super().__init__("Project")
         self.bundles = bundles
         self.layers = ProjectLayers(bundles.viewer)
         self.keeper = ProjectKeeper(bundles, self, keep=keep)

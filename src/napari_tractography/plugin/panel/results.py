@@ -87,8 +87,8 @@ class Results(QWidget):  # type: ignore[misc]
     progress : QProgressBar
     """
 
-    def __init__(self, session: Session, runs: RunControl, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self, session: Session, runs: RunControl) -> None:
+        super().__init__()
         self.session = session
         self.runs = runs
         self._told = ""  # an error or a warning, whole

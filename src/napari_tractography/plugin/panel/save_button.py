@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from napari.utils.notifications import show_info
-from qtpy.QtWidgets import QFileDialog, QPushButton, QWidget
+from qtpy.QtWidgets import QFileDialog, QPushButton
 
 from ...files.formats import (
     default_ending,
@@ -37,8 +37,8 @@ class SaveButton(QPushButton):  # type: ignore[misc]
         Its result is saved, on the grid of the FOD in which it was tracked.
     """
 
-    def __init__(self, session: Session, parent: QWidget | None = None) -> None:
-        super().__init__("Save...", parent)
+    def __init__(self, session: Session) -> None:
+        super().__init__("Save...")
         self.session = session
         self.setToolTip(f"Save the streamlines as {_bare(tractogram_endings())}.")
         self.clicked.connect(self._ask)

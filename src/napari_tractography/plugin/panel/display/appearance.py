@@ -132,8 +132,8 @@ def display_specs() -> tuple[ParameterSpec, ...]:
 class AppearanceSection(QWidget):  # type: ignore[misc]
     """Controls of how the streamlines look, with a legend where colour means a number."""
 
-    def __init__(self, session: Session, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self, session: Session) -> None:
+        super().__init__()
         self.session = session
         self.controls = parameter_controls(display_specs())
         self.volume_choice = layer_choice(

@@ -55,8 +55,8 @@ class Pictures(QWidget):  # type: ignore[misc]
     viewer : napari.Viewer
     """
 
-    def __init__(self, viewer: Any, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self, viewer: Any) -> None:
+        super().__init__()
         self.viewer = viewer
         self.controls = parameter_controls(PICTURE_SPECS)
         layout = QHBoxLayout(self)

@@ -72,8 +72,8 @@ class PlaneSlider(SliceControl):
 class SlicesBox(QWidget):  # type: ignore[misc]
     """Switches the planes on and off, and says of which volume and where they are."""
 
-    def __init__(self, session: Session, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self, session: Session) -> None:
+        super().__init__()
         self.session = session
         self.viewer = session.viewer
         self.planes: SlicePlanes | None = None

@@ -53,8 +53,8 @@ KEPT_SPECS = (*GLYPH_SPECS, SLICES_SPEC)
 class ViewSection(QWidget):  # type: ignore[misc]
     """Buttons for views, and the FOD as glyphs and peaks."""
 
-    def __init__(self, session: Session, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self, session: Session) -> None:
+        super().__init__()
         self.session = session
         self.glyphs: FodGlyphs | None = None
         self.peaks: Layer | None = None

@@ -33,8 +33,8 @@ class LengthHistogram(QWidget):  # type: ignore[misc]
 
     chosen = Signal(float, float)  # least, most in mm; infinite where the handle is at the end
 
-    def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self) -> None:
+        super().__init__()
         self._lengths: NDArray[np.float32] = np.zeros(0, np.float32)
         self._is_showing = Flag()
         self._unit = MM

@@ -67,10 +67,8 @@ ERROR_SPEC = ParameterSpec(
 class MeasureSection(QWidget):  # type: ignore[misc]
     """What is measured, and what came of it."""
 
-    def __init__(
-        self, session: Session, bundles: BundleList, parent: QWidget | None = None
-    ) -> None:
-        super().__init__(parent)
+    def __init__(self, session: Session, bundles: BundleList) -> None:
+        super().__init__()
         self.session, self.bundles = session, bundles
         self.measuring = Background()
         self.shown: Shown | None = None

@@ -43,8 +43,8 @@ class ClusterRow(QWidget):  # type: ignore[misc]
 
     changed = Signal()  # connected, or left
 
-    def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self) -> None:
+        super().__init__()
         self.cluster: Any = None
         self.work = Background()
         self.work.failed.connect(self._show)

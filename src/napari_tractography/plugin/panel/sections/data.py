@@ -64,10 +64,8 @@ class DataSection(QWidget):  # type: ignore[misc]
         Called after another FOD was chosen.
     """
 
-    def __init__(
-        self, session: Session, fod_changed: Callable[[], None], parent: QWidget | None = None
-    ) -> None:
-        super().__init__(parent)
+    def __init__(self, session: Session, fod_changed: Callable[[], None]) -> None:
+        super().__init__()
         self.session = session
         self._fod_changed = fod_changed
         self._followed: FodOpening | None = None

@@ -84,8 +84,8 @@ class DeviceSection(QWidget):  # type: ignore[misc]
         Its runs are reported.
     """
 
-    def __init__(self, session: Session, runs: RunControl, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self, session: Session, runs: RunControl) -> None:
+        super().__init__()
         self.session = session
         self.found = Found()
         self._wanted = AUTO  # may name a GPU that has not been found yet

@@ -101,10 +101,8 @@ class Dissection(QWidget):  # type: ignore[misc]
 
     weighed = Signal()  # the active bundle has weights now
 
-    def __init__(
-        self, bundles: BundleList, filtering: Filtering, parent: QWidget | None = None
-    ) -> None:
-        super().__init__(parent)
+    def __init__(self, bundles: BundleList, filtering: Filtering) -> None:
+        super().__init__()
         self.bundles, self.filtering = bundles, filtering
         self.session = bundles.session
         self.tools = {

@@ -64,8 +64,8 @@ class OdfRow(QWidget):  # type: ignore[misc]
 
     created = Signal(object)  # Layer that shows the ODFs
 
-    def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self) -> None:
+        super().__init__()
         self.size = parameter_control(ODF_SPEC)
         self.make = button(
             "Make ODFs",
@@ -114,8 +114,8 @@ class ImageSection(QWidget):  # type: ignore[misc]
 
     scaled = Signal()  # it is known now how large the voxels are
 
-    def __init__(self, session: Session, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self, session: Session) -> None:
+        super().__init__()
         self.session = session
         self._layer: Layer | None = None
         self.controls = parameter_controls(IMAGE_SPECS)

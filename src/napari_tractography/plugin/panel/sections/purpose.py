@@ -32,8 +32,8 @@ class PurposeRow(QWidget):  # type: ignore[misc]
         Opens the table.
     """
 
-    def __init__(self, choose: Callable[[str], None], parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self, choose: Callable[[str], None]) -> None:
+        super().__init__()
         self.buttons = {each.algorithm: self._button(each, choose) for each in PURPOSES}
         self.figures = QToolButton()
         self.figures.setText("?")

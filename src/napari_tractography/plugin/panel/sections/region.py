@@ -83,9 +83,8 @@ class RegionSection(QWidget):  # type: ignore[misc]
         session: Session,
         refused: Callable[[str], None],
         run_between: Callable[[], None],
-        parent: QWidget | None = None,
     ) -> None:
-        super().__init__(parent)
+        super().__init__()
         self.session = session
         self._refused = refused
         self._run_between = run_between

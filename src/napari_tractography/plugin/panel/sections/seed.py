@@ -82,10 +82,8 @@ class SeedSection(QWidget):  # type: ignore[misc]
         Of the seeding parameters.
     """
 
-    def __init__(
-        self, session: Session, refused: Callable[[str], None], parent: QWidget | None = None
-    ) -> None:
-        super().__init__(parent)
+    def __init__(self, session: Session, refused: Callable[[str], None]) -> None:
+        super().__init__()
         self.session = session
         self.controls = parameter_controls(seeding_specs())
         named = {control.name: control for control in self.controls}

@@ -20,7 +20,7 @@ from qtpy.QtCore import (
     Qt,
 )
 from qtpy.QtGui import QColor, QFont, QKeyEvent, QPalette
-from qtpy.QtWidgets import QAbstractItemView, QHeaderView, QTableView, QWidget
+from qtpy.QtWidgets import QAbstractItemView, QHeaderView, QTableView
 
 from ....errors import InvalidSeedsError, TractographyError
 from ....geometry.units import per_mm, shown_unit, symbol
@@ -161,10 +161,8 @@ class SeedModel(QAbstractTableModel):  # type: ignore[misc]
 class SeedTable(QTableView):  # type: ignore[misc]
     """The table; Delete removes the seeds of the rows that are selected."""
 
-    def __init__(
-        self, session: Session, refused: Callable[[str], None], parent: QWidget | None = None
-    ) -> None:
-        super().__init__(parent)
+    def __init__(self, session: Session, refused: Callable[[str], None]) -> None:
+        super().__init__()
         self._session = session
         self._following = Flag()  # whether one selection is taking over the other
         self._layer: Any = None

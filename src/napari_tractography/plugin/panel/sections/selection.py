@@ -36,8 +36,8 @@ class SelectionSection(QWidget):  # type: ignore[misc]
         Whose streamlines are used, unless another streamlines layer is selected in the viewer.
     """
 
-    def __init__(self, session: Session, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self, session: Session) -> None:
+        super().__init__()
         self.session = session
         self.viewer = session.viewer
         layers = session.viewer.layers

@@ -38,8 +38,8 @@ LEGEND = ", ".join(
 class TissueSection(QWidget):  # type: ignore[misc]
     """Chooses a tissue image among the layers or opens one, and holds runs to it."""
 
-    def __init__(self, session: Session, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self, session: Session) -> None:
+        super().__init__()
         self.session = session
         self.choice = layer_choice(
             "tissues",

@@ -65,9 +65,8 @@ class TrackingSection(QWidget):  # type: ignore[misc]
         session: Session,
         failed: Callable[[str], None],
         changed: Callable[[], None],
-        parent: QWidget | None = None,
     ) -> None:
-        super().__init__(parent)
+        super().__init__()
         self.session = session
         self._failed, self._changed = failed, changed
         self._is_showing = Flag()  # values of the session, which is no act

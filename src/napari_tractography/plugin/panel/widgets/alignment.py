@@ -44,8 +44,8 @@ class Alignment(QWidget):  # type: ignore[misc]
     resample, put_back : QPushButton
     """
 
-    def __init__(self, session: Session, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self, session: Session) -> None:
+        super().__init__()
         self._session = session
         self._fod_layer: Layer | None = None  # whose position is followed
         self._seen: list[Layer] = []  # of which it matters whether they are visible

@@ -46,8 +46,8 @@ SWATCH_SIZE = 32, 12  # pixels
 class NumberBox(QDoubleSpinBox):  # type: ignore[misc]
     """A spin box that shows no more decimals than the number has; 0 where there is no number."""
 
-    def __init__(self, spec: ParameterSpec, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self, spec: ParameterSpec) -> None:
+        super().__init__()
         assert spec.minimum is not None
         assert spec.maximum is not None
         locale = QLocale()

@@ -15,8 +15,8 @@ class ProgressRow(QWidget):  # type: ignore[misc]
 
     cancelled = Signal()
 
-    def __init__(self, tooltip: str, cancel_tooltip: str, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self, tooltip: str, cancel_tooltip: str) -> None:
+        super().__init__()
         self.bar = QProgressBar()
         self.bar.setRange(0, STEPS)
         self.bar.setToolTip(tooltip)

@@ -35,8 +35,8 @@ class UndoButtons(QWidget):  # type: ignore[misc]
     undo, redo : QPushButton
     """
 
-    def __init__(self, history: Document, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self, history: Document) -> None:
+        super().__init__()
         self._history = history
         self.undo = button("↶", "")
         self.redo = button("↷", "")
