@@ -31,6 +31,7 @@ SIZE_INCHES = (5.6, 3.6)
 # Told apart by people with a red-green weakness (Okabe and Ito, 2008), as in the panel.
 COLOURS = ("#e69f00", "#56b4e9", "#cc79a7", "#009e73", "#d55e00", "#7a78d8", "#9ab100", "#0072b2")
 BAND = 0.2  # opacity of the spread
+N_BINS = 40  # of lengths
 MAX_LABELS = 24  # that can be read beside a matrix
 INK = "ink"  # the mark of lines that have the colour of the axes
 
@@ -53,14 +54,14 @@ def check_plot_target(path: str | PathLike[str]) -> None:
     check_writable(path)
 
 
-def save_plot(plot: Figure, path: str | PathLike[str], *, dpi: float = DPI) -> None:
+def save_plot(plot: Figure, path: str | PathLike[str]) -> None:
     """Write a plot, .png, .svg or .pdf, whole or not at all.
 
     Raises FileError when the ending is unknown or the file cannot be written.
     """
     ending = ending_of(Path(path), ENDINGS, "a plot")
     with written_whole(path) as temporary:
-        plot.savefig(temporary, dpi=dpi, format=ending[1:])
+        plot.savefig(temporary, dpi=DPI, format=ending[1:])
 
 
 def plot_profiles(
@@ -127,10 +128,8 @@ def plot_asymmetry(
     return drawn
 
 
-def plot_connectome(
-    found: Connectome, *, lengths: bool = False, on: Figure | None = None
-) -> Figure:
-    """Draw a connectome as a matrix: counts on a logarithmic scale, or mean lengths in mm.
+def plot_connectome(found: Connectome, *, on: Figure | None = None) -> Figure:
+    """Draw a connectome as a matrix: counts on a logarithmic scale.
 
     Raises MissingPackageError when Matplotlib is not installed.
     """
@@ -139,22 +138,20 @@ def plot_connectome(
         from matplotlib.colors import LogNorm
 
     axes: Any = drawn.subplots()
-    values = np.where(found.counts > 0, found.mean_lengths_mm if lengths else found.counts, np.nan)
+    values = np.where(found.counts > 0, found.counts, np.nan)
     if np.isnan(values).all():
         raise InvalidParameterError(
             "No streamline joins two labels, so that there is nothing to draw; raise the radius."
         )
-    scale: dict[str, Any] = (
-        {} if lengths else {"norm": LogNorm(np.nanmin(values), max(np.nanmax(values), 2))}
-    )
-    image = axes.imshow(values, cmap="viridis", interpolation="nearest", **scale)
+    scale = LogNorm(np.nanmin(values), max(np.nanmax(values), 2))
+    image = axes.imshow(values, cmap="viridis", interpolation="nearest", norm=scale)
     step = -(-len(found.labels) // MAX_LABELS)
     ticks = np.arange(0, len(found.labels), step)
     axes.set_xticks(ticks, found.labels[ticks], rotation=90, fontsize="x-small")
     axes.set_yticks(ticks, found.labels[ticks], fontsize="x-small")
     axes.set_xlabel("Label of the last point" if found.directed else "Label")
     axes.set_ylabel("Label of the first point" if found.directed else "Label")
-    drawn.colorbar(image, label="Mean length [mm]" if lengths else "Streamlines")
+    drawn.colorbar(image, label="Streamlines")
     return drawn
 
 
@@ -163,7 +160,6 @@ def plot_lengths(
     names: Sequence[str],
     colours: Sequence[str] = (),
     *,
-    n_bins: int = 40,
     on: Figure | None = None,
 ) -> Figure:
     """Draw histograms of the lengths of bundles, over each other.
@@ -176,7 +172,7 @@ def plot_lengths(
         raise InvalidParameterError("There are no streamlines whose lengths could be drawn.")
     drawn = figure() if on is None else on
     axes: Any = drawn.subplots()
-    bins = np.histogram_bin_edges(np.concatenate(arrays), n_bins)
+    bins = np.histogram_bin_edges(np.concatenate(arrays), N_BINS)
     for number, (each, name) in enumerate(zip(arrays, names, strict=True)):
         colour = (colours or COLOURS)[number % len(colours or COLOURS)]
         axes.hist(each, bins, histtype="stepfilled", color=colour, alpha=0.35)

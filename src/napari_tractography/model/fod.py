@@ -391,11 +391,11 @@ class Fod:
         return type(self)(found, grid, name=self.name)
 
     @classmethod
-    def of_blocks(cls, blocks: BlockStore, kind: InputKind = IMAGE) -> Fod:
+    def of_blocks(cls, blocks: BlockStore) -> Fod:
         """Make an FOD of orientations that are worked out by blocks, where streamlines go."""
         fod = cls.__new__(cls)
         fod._vectors = fod._rows = None
-        fod._describe(kind, blocks.source.grid, blocks.source.name, kind.lmax)
+        fod._describe(IMAGE, blocks.source.grid, blocks.source.name, IMAGE.lmax)
         fod.blocks = blocks
         return fod
 

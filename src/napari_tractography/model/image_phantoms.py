@@ -25,7 +25,8 @@ STREAK_VOX = 9.0  # half the length over which noise is averaged along a fibre
 N_ALONG = 19
 GRAIN_VOX = 0.6  # standard deviation of the blur across fibres: they are as thin as voxels allow
 FIBRES, MATRIX = 140.0, 40.0  # mean grey values
-CONTRAST = 28.0  # standard deviation of the texture
+CONTRAST = 28.0  # standard deviation of the texture, in grey values of 0 to 255
+NOISE = 12.0  # and of what is added to each voxel
 
 
 class Drawing(Protocol):
@@ -163,33 +164,17 @@ class ImagePhantom:
         return np.asarray(units / np.linalg.norm(units, axis=1, keepdims=True))
 
 
-def make_image_phantom(name: str, *, noise: float = 12.0, seed: int = 0) -> ImagePhantom:
-    """Return a phantom.
-
-    Parameters
-    ----------
-    name : str
-        One of :data:`IMAGE_PHANTOMS`.
-    noise : float
-        Standard deviation of what is added to each voxel, in grey values of 0 to 255.
-    seed : int
-        Of the texture and the noise.
-
-    Raises
-    ------
-    InvalidParameterError
-        When there is no such phantom.
-    """
+def make_image_phantom(name: str) -> ImagePhantom:
+    """Return one of :data:`IMAGE_PHANTOMS`. Raises InvalidParameterError when it is none."""
     if name not in _DRAWINGS:
         raise InvalidParameterError(
             f"There is no image phantom {name!r}; choose one of {', '.join(_DRAWINGS)}."
         )
-    drawing = _DRAWINGS[name]()
-    return draw(drawing, noise=noise, seed=seed)
+    return draw(_DRAWINGS[name]())
 
 
-def draw(drawing: Drawing, *, noise: float = 12.0, seed: int = 0) -> ImagePhantom:
-    """Return the image of a drawing; see :func:`make_image_phantom`."""
+def draw(drawing: Drawing, *, seed: int = 0) -> ImagePhantom:
+    """Return the image of a drawing, with texture and noise of a random seed."""
     generator = np.random.default_rng(seed)
     grains = gaussian_filter(generator.standard_normal(drawing.shape), GRAIN_VOX, mode="wrap")
     voxels = np.indices(drawing.shape).reshape(3, -1).T.astype(np.float64)
@@ -200,7 +185,7 @@ def draw(drawing: Drawing, *, noise: float = 12.0, seed: int = 0) -> ImagePhanto
         streaks += map_coordinates(grains, points, order=1, mode="grid-wrap")
     values = np.full(len(voxels), MATRIX)
     values[inside] = FIBRES + CONTRAST * (streaks - streaks.mean()) / streaks.std()
-    values += noise * generator.standard_normal(len(values))
+    values += NOISE * generator.standard_normal(len(values))
     image = np.clip(np.rint(values), 0, 255).astype(np.uint8).reshape(drawing.shape)
     size_mm = drawing.voxel_um / 1000.0
     affine = np.diag([size_mm, size_mm, size_mm, 1.0])

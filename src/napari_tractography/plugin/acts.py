@@ -87,14 +87,9 @@ def seeds_text(before: PlacedSeeds, now: PlacedSeeds) -> str:
 # -- regions -----------------------------------------------------------------------------------
 
 
-def add_region(region: RegionState, bundle: int | None = None) -> Act:
-    """Add a region behind the others."""
-
-    def act(now: Snapshot) -> Snapshot:
-        number = now.active if bundle is None else bundle
-        return now.replace(number, regions=(*now.bundles[number].regions, region))
-
-    return act
+def add_region(region: RegionState) -> Act:
+    """Add a region behind the others of the active bundle."""
+    return lambda now: now.replace(now.active, regions=(*now.bundle.regions, region))
 
 
 def remove_regions(numbers: Iterable[int]) -> Act:

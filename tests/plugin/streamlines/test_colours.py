@@ -80,7 +80,7 @@ def test_length_runs_from_one_end_of_the_colormap_to_the_other() -> None:
 
 def test_limits_that_are_given_are_kept_and_clip() -> None:
     t = Tractogram.from_streamlines([line((1, 0, 0), 3), line((0, 1, 0), 11)])
-    shown = colours.length_colours(t, colormap="gray", limits=(0.0, 4.0))
+    shown = colours.value_colours(t, t.lengths_mm, colormap="gray", limits=(0.0, 4.0))
     assert shown.limits == (0.0, 4.0)
     np.testing.assert_allclose(shown.rgba[[0, -1], 0], [0.5, 1.0], atol=2e-3)
 

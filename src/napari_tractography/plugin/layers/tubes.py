@@ -39,7 +39,7 @@ class Tubes(SurfaceOnVolume):
     """Tubes on a volume."""
 
 
-def paths_layer(tractogram: Tractogram, space: DisplaySpace, *, name: str = "Paths") -> Shapes:
+def paths_layer(tractogram: Tractogram, space: DisplaySpace) -> Shapes:
     """Return streamlines as a Shapes layer of editable paths.
 
     Each path has at most :data:`MAX_PATH_POINTS` points, evenly along the streamline.
@@ -67,15 +67,13 @@ def paths_layer(tractogram: Tractogram, space: DisplaySpace, *, name: str = "Pat
         edge_color=np.array(colours),
         face_color="transparent",
         edge_width=0.3,
-        name=name,
+        name="Paths",
     )
     layer.space = space
     return layer
 
 
-def tubes_layer(
-    tractogram: Tractogram, space: DisplaySpace, *, radius_mm: float = 0.4, name: str = "Tubes"
-) -> Surface:
+def tubes_layer(tractogram: Tractogram, space: DisplaySpace, *, radius_mm: float = 0.4) -> Surface:
     """Return streamlines as tubes, coloured by direction.
 
     Raises
@@ -94,7 +92,7 @@ def tubes_layer(
         (vertices, triangles),
         vertex_colors=colours,
         shading="smooth",
-        name=name,
+        name="Tubes",
     )
     layer.space = space
     return layer

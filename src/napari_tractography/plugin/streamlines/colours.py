@@ -163,17 +163,9 @@ def _by_number(
 ) -> Callable[..., Colours]:
     """Return a function that colours by a number of each streamline."""
 
-    def colours(
-        tractogram: Tractogram,
-        *,
-        colormap: str = DEFAULT_COLORMAP,
-        limits: tuple[float, float] | None = None,
-        **_: Any,
-    ) -> Colours:
+    def colours(tractogram: Tractogram, *, colormap: str = DEFAULT_COLORMAP, **_: Any) -> Colours:
         values = numbers(tractogram)
-        return value_colours(
-            tractogram, values, label=label, unit=unit, colormap=colormap, limits=limits
-        )
+        return value_colours(tractogram, values, label=label, unit=unit, colormap=colormap)
 
     return colours
 
@@ -184,17 +176,13 @@ curvature_colours = _by_number("Mean curvature", "1/mm", mean_curvature_per_mm)
 
 
 def weight_colours(
-    tractogram: Tractogram,
-    *,
-    colormap: str = DEFAULT_COLORMAP,
-    limits: tuple[float, float] | None = None,
-    **_: Any,
+    tractogram: Tractogram, *, colormap: str = DEFAULT_COLORMAP, **_: Any
 ) -> Colours:
     """Colour by the weight of each streamline; grey where there are none."""
-    weights = tractogram.weights
+    weights, limits = tractogram.weights, None
     if weights is None:
         weights = np.full(len(tractogram), np.nan, np.float32)
-    elif limits is None and len(weights):  # a few are many times as large as the others
+    elif len(weights):  # a few are many times as large as the others
         limits = 0.0, float(np.quantile(weights, MOST_WEIGHTS)) or 1.0
     return value_colours(tractogram, weights, label="Weight", colormap=colormap, limits=limits)
 

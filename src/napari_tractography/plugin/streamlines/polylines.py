@@ -27,33 +27,18 @@ MOST = 2.0**64  # above all ranks
 RANKED = 1 << 15  # streamlines at once
 
 
-def even_subset(
-    offsets: NDArray[np.int64], max_points: int, first_index: int = 0
-) -> NDArray[np.int64]:
-    """Choose whole streamlines evenly, at random but always the same.
+def even_subset(offsets: NDArray[np.int64], max_points: int) -> NDArray[np.int64]:
+    """Return the numbers of streamlines, evenly chosen, at random but always the same, rising.
 
-    Each streamline has a fixed random rank, so that a larger budget only adds streamlines.
-
-    Parameters
-    ----------
-    offsets : (n_streamlines + 1,) int64
-        As in a tractogram.
-    max_points : int
-        Choose as many streamlines as have no more points than this together; at least one.
-    first_index : int
-        Number of the first streamline.
-
-    Returns
-    -------
-    (n_chosen,) int64
-        Indices of streamlines, rising.
+    As many as have no more than `max_points` together; at least one. Each streamline has a fixed
+    random rank, so that a larger budget only adds streamlines.
     """
     n = len(offsets) - 1
     # Ranks are even: those beyond what the budget takes, with some to spare, need no sorting.
     fraction = SPARE * max_points / max(int(offsets[-1]), 1)
-    low, rank = _lowest(n, first_index, fraction)
+    low, rank = _lowest(n, fraction)
     if fraction < 1 and _counts(offsets, low).sum() <= max_points:
-        low, rank = _lowest(n, first_index, 1.0)
+        low, rank = _lowest(n, 1.0)
     order = low[np.argsort(rank, kind="stable")]
     fit = int(np.searchsorted(np.cumsum(_counts(offsets, order)), max_points, side="right"))
     return np.asarray(np.sort(order[: max(fit, 1)]))
@@ -64,13 +49,11 @@ def _counts(offsets: NDArray[np.int64], numbers: NDArray[np.int64]) -> NDArray[n
     return np.asarray(offsets[1:][numbers] - offsets[:-1][numbers])
 
 
-def _lowest(
-    n: int, first_index: int, fraction: float
-) -> tuple[NDArray[np.int64], NDArray[np.uint64]]:
+def _lowest(n: int, fraction: float) -> tuple[NDArray[np.int64], NDArray[np.uint64]]:
     """Return which of n streamlines are in that fraction by rank, rising, and their ranks."""
     numbers, ranks = [np.empty(0, np.int64)], [np.empty(0, np.uint64)]
     for first in range(0, n, RANKED):  # a block stays in the cache
-        rank = _rank(np.arange(first, min(first + RANKED, n)) + first_index)
+        rank = _rank(np.arange(first, min(first + RANKED, n)))
         low = np.flatnonzero(rank <= np.uint64(fraction * MOST)) if fraction < 1 else slice(None)
         ranks.append(rank[low])
         numbers.append(np.arange(first, first + len(rank))[low])
