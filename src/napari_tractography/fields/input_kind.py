@@ -26,24 +26,12 @@ N_FIRST = 6
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """What the volumes of a file are.
+    """What the volumes of a file are."""
 
-    Attributes
-    ----------
-    name : str
-        "sh", "peaks", "tensor" and others, see :data:`.kinds.KINDS`.
-    text : str
-        In words.
-    remedy : str
-        What to do, where it is not tracked.
-    order : str
-        Of its elements, where they come in several: the usual one of
-        :data:`.readings.TENSOR_ORDERS`.
-    """
-
-    name: str
-    text: str
-    remedy: str = ""
+    name: str  # "sh", "peaks", "tensor" and others, see kinds.KINDS
+    text: str  # in words
+    remedy: str = ""  # what to do, where it is not tracked
+    # Of its elements, where they come in several: the usual one of readings.TENSOR_ORDERS.
     order: str = ""
 
 
@@ -56,23 +44,14 @@ UNCLEAR = Kind(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Sample:
-    """Some voxels of a 4-D file that are not empty, by which kinds are recognised.
+    """Some voxels of a 4-D file that are not empty, by which kinds are recognised."""
 
-    Attributes
-    ----------
-    values : (n_voxels, n) float64
-        All volumes, or the first :data:`N_FIRST` at least; 0 where they are not finite.
-    finite : (n_voxels, n) bool
-    whole : (n, n) float64
-        The voxels all of whose values are finite.
-    n_volumes : int
-        Of the file.
-    """
-
+    # (n_voxels, n) float64: all volumes, or the first N_FIRST at least; 0 where they are not
+    # finite.
     values: NDArray[np.float64]
-    finite: NDArray[np.bool_]
-    whole: NDArray[np.float64]
-    n_volumes: int
+    finite: NDArray[np.bool_]  # (n_voxels, n) bool
+    whole: NDArray[np.float64]  # (n, n) float64: the voxels all of whose values are finite
+    n_volumes: int  # of the file
 
     @classmethod
     def of(cls, values: NDArray[np.float32], n_volumes: int) -> Sample:
@@ -93,60 +72,34 @@ def amplitude_fraction(chosen: NDArray[np.bool_], values: NDArray[np.float64]) -
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InputKind(Kind):
-    """A kind that is tracked in.
+    """A kind that is tracked in."""
 
-    Attributes
-    ----------
-    short : str
-        What a voxel holds, in a word or two.
-    kernel : str
-        What follows it: :data:`COEFFICIENTS`, :data:`VECTORS`, :data:`EIGENVECTORS` or
-        :data:`BLOCKS`.
-    expanded_for : tuple of str
-        Ways to choose among vectors, see
-        :attr:`~napari_tractography.model.algorithms.row.Algorithm.among_vectors`, for which its
-        coefficients are followed instead.
-    lmax : int
-        Largest degree of those.
-    coefficients : callable, optional
-        Gives them, (n_voxels, n_coefficients) float32 in tournier07 and RAS+ axes, of the numbers
-        of :class:`~.vectors.Vectors`; none where there is nothing else.
-    amplitudes : callable, optional
-        Gives of the same numbers the largest amplitude of each voxel, (n_voxels,) float32.
-    read : callable, optional
-        Of the volumes of a file: ``read(values, grid, axes=..., order=..., name=...)`` returns
-        Vectors, rows and the number of invalid voxels, as :func:`.peaks.peaks_of_voxels` does.
-    suits : callable, optional
-        Tells whether so many volumes may hold it; none where no volumes of a file do.
-    recognise : callable, optional
-        Tells what the volumes of a file are by a :class:`Sample` of them: this kind, another that
-        is mistaken for it, or None where it is neither.
-    declared_order : str
-        Of its elements, where the header says that it is this kind and values do not tell.
-    floor, floor_reason : float and str
-        The minimum amplitude where amplitudes are as usual, and why.
-    is_absolute : bool
-        Whether amplitudes mean the same in whatever unit the input comes.
-    strong : float, optional
-        Of strong peaks the amplitude, where that need not be measured.
-    step, radius, min_length, max_length : float
-        That suit it, in voxels; step 0 is the algorithm's.
-    """
-
-    short: str
-    kernel: str
+    short: str  # what a voxel holds, in a word or two
+    kernel: str  # what follows it: COEFFICIENTS, VECTORS, EIGENVECTORS or BLOCKS
+    # Ways to choose among vectors (Algorithm.among_vectors) for which its coefficients are followed.
     expanded_for: tuple[str, ...] = ()
-    lmax: int = 0
+    lmax: int = 0  # largest degree of those
+    # Gives them, (n_voxels, n_coefficients) float32 in tournier07 and RAS+ axes, of the numbers of
+    # Vectors; none where there is nothing else.
     coefficients: Callable[[NDArray[np.float32]], NDArray[np.float32]] | None = None
+    # Gives of the same numbers the largest amplitude of each voxel, (n_voxels,) float32.
     amplitudes: Callable[[NDArray[np.float32]], NDArray[np.float32]] | None = None
+    # Of the volumes of a file: `read(values, grid, axes=..., order=..., name=...)` returns Vectors,
+    # rows and the number of invalid voxels, as peaks.peaks_of_voxels does.
     read: Callable[..., tuple[Any, NDArray[np.int32], int]] | None = None
+    # Tells whether so many volumes may hold it; none where no volumes of a file do.
     suits: Callable[[int], bool] | None = None
+    # Tells what the volumes of a file are by a Sample of them: this kind, another that is mistaken
+    # for it, or None where it is neither.
     recognise: Callable[[Sample], Kind | None] | None = None
+    # Of its elements, where the header says that it is this kind and values do not tell.
     declared_order: str = ""
+    # floor, floor_reason: the minimum amplitude where amplitudes are as usual, and why.
     floor: float
     floor_reason: str
-    is_absolute: bool = False
-    strong: float | None = None
+    is_absolute: bool = False  # whether amplitudes mean the same in whatever unit the input comes
+    strong: float | None = None  # of strong peaks the amplitude, where that need not be measured
+    # step, radius, min_length, max_length: that suit it, in voxels; step 0 is the algorithm's.
     step: float = 0.0
     radius: float = 0.5
     min_length: float = 5.0

@@ -71,38 +71,20 @@ MAX_CHECKED = 1 << 20  # voxels of an array in memory that are checked first
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ImageSource:
-    """An image and how its orientations are found; made by :func:`image_source`.
+    """An image and how its orientations are found; made by :func:`image_source`."""
 
-    Attributes
-    ----------
-    image : array_like
-        (x, y, z), with ``shape``, ``dtype`` and slicing.
-    grid : Grid
-        In mm.
-    sigma_mm, rho_mm : float
-        Noise scale and integration scale.
-    bright : bool or None
-        True where fibres are brighter than what is around them, False where darker, None where
-        that does not matter.
-    mask : array_like or None
-        (x, y, z), neither zero nor NaN inside tissue.
-    min_linearity : float
-        Voxels with less have no orientation.
-    name : str
-        For messages.
-    gpu : int or None
-        On which structure tensors are worked out, wherever the image lies.
-    """
-
-    image: Any
-    grid: Grid
+    image: Any  # (x, y, z), with `shape`, `dtype` and slicing
+    grid: Grid  # in mm
+    # sigma_mm, rho_mm: noise scale and integration scale.
     sigma_mm: float
     rho_mm: float
+    # True where fibres are brighter than what is around them, False where darker, None where that
+    # does not matter.
     bright: bool | None
-    mask: Any
-    min_linearity: float
-    name: str
-    gpu: int | None = None
+    mask: Any  # (x, y, z), neither zero nor NaN inside tissue
+    min_linearity: float  # voxels with less have no orientation
+    name: str  # for messages
+    gpu: int | None = None  # on which structure tensors are worked out, wherever the image lies
 
     @property
     def scales_vox(self) -> tuple[list[float], list[float]]:

@@ -24,24 +24,15 @@ ENDLESS = 1e18  # numbers from which on lengths are infinite, as float32 has no 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Vectors:
-    """Numbers of the voxels that hold some, and what they are.
-
-    Attributes
-    ----------
-    kind : InputKind
-    numbers : (n_voxels, n) float32
-        RAS+ axes, as the kernel of the kind follows them: vectors one after the other, whose
-        lengths are amplitudes, largest first; or the elements xx, yy, zz, xy, xz and yz.
-    axes : str
-        In which they came, one of :data:`AXES`.
-    order : str
-        In which elements came; "" of vectors.
-    """
+    """Numbers of the voxels that hold some, and what they are."""
 
     kind: InputKind
+    # (n_voxels, n) float32: RAS+ axes, as the kernel of the kind follows them: vectors one after
+    # the other, whose lengths are amplitudes, largest first; or the elements xx, yy, zz, xy, xz and
+    # yz.
     numbers: NDArray[np.float32]
-    axes: str
-    order: str = ""
+    axes: str  # in which they came, one of AXES
+    order: str = ""  # in which elements came; "" of vectors
 
 
 def check_axes(axes: str) -> None:

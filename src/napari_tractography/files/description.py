@@ -26,17 +26,10 @@ FLOAT32, FLOAT16 = "float32", "float16"  # types of points
 
 @dataclass(frozen=True, slots=True)
 class WholeReading:
-    """How a library reads the peaks of a file.
+    """How a library reads the peaks of a file."""
 
-    Attributes
-    ----------
-    grid : callable
-        Takes the path; returns the voxel grid without reading the rest.
-    read : callable
-        Takes the path, and the axes of the directions or None for those that the format has.
-    """
-
-    grid: Callable[[Path], Grid]
+    grid: Callable[[Path], Grid]  # takes the path; returns the voxel grid without reading the rest
+    # Takes the path, and the axes of the directions or None for those that the format has.
     read: Callable[[Path, str | None], Fod]
 
 
@@ -46,28 +39,16 @@ class VolumeFormat:
 
     Either it has a `header`, by which the package reads the numbers itself, or a library reads it
     `whole`.
-
-    Attributes
-    ----------
-    endings : tuple of str
-        In lower case, the commonest first.
-    header : callable, optional
-        Takes the path; returns what the header says.
-    whole : WholeReading, optional
-    write : callable, optional
-        Takes a 3-D array, its grid and the path; writes whole or not at all.
-    holds_fods : bool
-        Whether FODs are looked for in it, in dialogs and by napari.
-    is_ours : bool
-        Whether no other plugin of napari reads it.
     """
 
-    endings: tuple[str, ...]
+    endings: tuple[str, ...]  # in lower case, the commonest first
+    # Takes the path; returns what the header says.
     header: Callable[[Path], StoredImage] | None = None
     whole: WholeReading | None = None
+    # Takes a 3-D array, its grid and the path; writes whole or not at all.
     write: Callable[[NDArray[Any], Grid, Path], None] | None = None
-    holds_fods: bool = True
-    is_ours: bool = False
+    holds_fods: bool = True  # whether FODs are looked for in it, in dialogs and by napari
+    is_ours: bool = False  # whether no other plugin of napari reads it
 
 
 def all_values(streamlines: StreamlineArrays) -> list[str]:
@@ -78,51 +59,29 @@ def all_values(streamlines: StreamlineArrays) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class TractogramFormat:
-    """How one kind of file with streamlines is written and read.
+    """How one kind of file with streamlines is written and read."""
 
-    Attributes
-    ----------
-    endings : tuple of str
-        In lower case, of files that are written and read.
-    read : callable
-        Takes the path; may raise whatever
-        :func:`~napari_tractography.files.damage.telling` turns into one sentence.
-    iterate : callable, optional
-        Takes the path and how many streamlines at a time; yields them as they are read.
-    stream : callable, optional
-        Takes the path, the grid of the image that streamlines belong to or None, and the name of
-        the type of points; a context manager that gives what streamlines are appended to.
-    write : callable, optional
-        Takes the streamlines, the path, and the grid or None: of formats that have no stream, or
-        whose files are others when all streamlines are known.
-    columns : callable, optional
-        Takes the path; returns the names of the values per streamline.
-    column : callable, optional
-        Takes the path and one of these names, or "" for the weights or the only one; returns its
-        values.
-    lost : callable
-        Takes the streamlines; returns the names of what such a file cannot hold of them.
-    names_image : bool
-        Whether it holds the grid.
-    needs_grid : bool
-        Whether it cannot be written without one.
-    dtypes : tuple of str
-        Types of points that it holds, the usual one first.
-    read_only : tuple of str
-        Endings of files that are read and not written.
-    """
-
-    endings: tuple[str, ...]
+    endings: tuple[str, ...]  # in lower case, of files that are written and read
+    # Takes the path; may raise whatever `damage.telling` turns into one sentence.
     read: Callable[[Path], StreamlineArrays]
+    # Takes the path and how many streamlines at a time; yields them as they are read.
     iterate: Callable[[Path, int], Iterator[StreamlineArrays]] | None = None
+    # Takes the path, the grid of the image that streamlines belong to or None, and the name of the
+    # type of points; a context manager that gives what streamlines are appended to.
     stream: Callable[[Path, Grid | None, str], AbstractContextManager[StreamlineStream]] | None = (
         None
     )
+    # Takes the streamlines, the path, and the grid or None: of formats that have no stream, or
+    # whose files are others when all streamlines are known.
     write: Callable[[StreamlineArrays, Path, Grid | None], None] | None = None
+    # Takes the path; returns the names of the values per streamline.
     columns: Callable[[Path], list[str]] | None = None
+    # Takes the path and one of these names, or "" for the weights or the only one; returns its
+    # values.
     column: Callable[[Path, str], NDArray[np.generic]] | None = None
+    # Takes the streamlines; returns the names of what such a file cannot hold of them.
     lost: Callable[[StreamlineArrays], list[str]] = all_values
-    names_image: bool = False
-    needs_grid: bool = False
-    dtypes: tuple[str, ...] = (FLOAT32,)
-    read_only: tuple[str, ...] = ()
+    names_image: bool = False  # whether it holds the grid
+    needs_grid: bool = False  # whether it cannot be written without one
+    dtypes: tuple[str, ...] = (FLOAT32,)  # types of points that it holds, the usual one first
+    read_only: tuple[str, ...] = ()  # endings of files that are read and not written

@@ -25,21 +25,14 @@ KEPT_ROWS = 1 << 14  # moved at once, where some are dropped
 
 @dataclass(frozen=True, slots=True)
 class PackedVoxels:
-    """The used voxels of an image: all coefficients finite, not all of them zero.
+    """The used voxels of an image: all coefficients finite, not all of them zero."""
 
-    Attributes
-    ----------
-    values : (n_voxels, n_coefficients) float32
-        In the order of the voxels of an (x, y, z) array, z fastest.
-    rows : (x, y, z) int32
-        The row of each voxel in `values`, -1 where it is not used.
-    n_invalid : int
-        Voxels with a NaN or infinite coefficient.
-    """
-
+    # (n_voxels, n_coefficients) float32: in the order of the voxels of an (x, y, z) array, z
+    # fastest.
     values: NDArray[np.float32]
+    # (x, y, z) int32: the row of each voxel in `values`, -1 where it is not used.
     rows: NDArray[np.int32]
-    n_invalid: int
+    n_invalid: int  # voxels with a NaN or infinite coefficient
 
 
 def pack_volumes(

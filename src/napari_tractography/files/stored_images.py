@@ -31,43 +31,21 @@ MAX_GZIP_RATIO = 1032
 
 @dataclass(frozen=True, slots=True)
 class StoredImage:
-    """Where the numbers of an image are and what they mean.
+    """Where the numbers of an image are and what they mean."""
 
-    Attributes
-    ----------
-    path : Path
-        The file a person named, for messages.
-    data_path : Path
-        The file with the numbers; its ending .gz or .mgz means that it is compressed.
-    offset : int
-        Bytes before the first number, after decompression.
-    shape : tuple of int
-        Extent of each axis.
-    affine : (4, 4) float64
-        Voxel coordinates to RAS+ mm.
-    dtype : numpy.dtype
-        Of one number, with byte order; bool for single bits, packed from the highest down.
-    order : tuple of int
-        Axes from the fastest to the slowest.
-    flipped : tuple of bool
-        Which axes run backwards in the file.
-    slope, intercept : float
-        The value is ``slope * number + intercept``.
-    declares : str
-        What the header says of the volumes: the name of one of
-        :data:`napari_tractography.fields.kinds.KINDS`, or "", as mostly.
-    """
-
-    path: Path
-    data_path: Path
-    offset: int
-    shape: tuple[int, ...]
-    affine: NDArray[np.float64]
+    path: Path  # the file a person named, for messages
+    data_path: Path  # the file with the numbers; its ending .gz or .mgz means that it is compressed
+    offset: int  # bytes before the first number, after decompression
+    shape: tuple[int, ...]  # extent of each axis
+    affine: NDArray[np.float64]  # (4, 4) float64: voxel coordinates to RAS+ mm
+    # Of one number, with byte order; bool for single bits, packed from the highest down.
     dtype: np.dtype[Any]
-    order: tuple[int, ...]
-    flipped: tuple[bool, ...]
+    order: tuple[int, ...]  # axes from the fastest to the slowest
+    flipped: tuple[bool, ...]  # which axes run backwards in the file
+    # slope, intercept: the value is `slope * number + intercept`.
     slope: float = 1.0
     intercept: float = 0.0
+    # What the header says of the volumes: the name of one of fields.kinds.KINDS, or "", as mostly.
     declares: str = ""
 
     @property

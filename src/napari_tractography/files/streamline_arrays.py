@@ -19,41 +19,24 @@ from .streamline_data import NO_DATA, StreamlineData, joined_data
 
 @dataclass(frozen=True, slots=True, eq=False)
 class StreamlineArrays:
-    """What a tractogram file holds; columns that a file does not hold are None.
+    """What a tractogram file holds; columns that a file does not hold are None."""
 
-    Attributes
-    ----------
-    points : (n_points, 3) float32
-        Points of all streamlines, one after the other; RAS+ mm, voxel centres at integers. Those of
-        a file that is mapped into memory may be float16.
-    offsets : (n_streamlines + 1,) int64
-        Streamline i has points ``offsets[i]`` to ``offsets[i + 1]``.
-    seed_index : (n_streamlines,) int64, optional
-        Which seed each streamline came from.
-    stop_reasons : (n_streamlines, 2) uint8, optional
-        Codes of :class:`~napari_tractography.model.stop.StopReason` of the first and the last
-        point.
-    lengths_mm : (n_streamlines,) float32, optional
-        Lengths of the paths that were tracked.
-    weights : (n_streamlines,) float32, optional
-        What each streamline stands for.
-    data : StreamlineData
-        Values and groups of other programs.
-    grid : Grid, optional
-        Of the image that they belong to, by the file's header.
-    remarks : tuple of str
-        What was guessed, or could not be read, in a sentence each.
-    """
-
+    # (n_points, 3) float32: points of all streamlines, one after the other; RAS+ mm, voxel centres
+    # at integers. Those of a file that is mapped into memory may be float16.
     points: NDArray[np.float32]
+    # (n_streamlines + 1,) int64: streamline i has points `offsets[i]` to `offsets[i + 1]`.
     offsets: NDArray[np.int64]
+    # (n_streamlines,) int64: which seed each streamline came from.
     seed_index: NDArray[np.int64] | None = None
+    # (n_streamlines, 2) uint8: codes of StopReason of the first and the last point.
     stop_reasons: NDArray[np.uint8] | None = None
+    # (n_streamlines,) float32: lengths of the paths that were tracked.
     lengths_mm: NDArray[np.float32] | None = None
+    # (n_streamlines,) float32: what each streamline stands for.
     weights: NDArray[np.float32] | None = None
-    data: StreamlineData = NO_DATA
-    grid: Grid | None = None
-    remarks: tuple[str, ...] = ()
+    data: StreamlineData = NO_DATA  # values and groups of other programs
+    grid: Grid | None = None  # of the image that they belong to, by the file's header
+    remarks: tuple[str, ...] = ()  # what was guessed, or could not be read, in a sentence each
 
     @property
     def n_streamlines(self) -> int:

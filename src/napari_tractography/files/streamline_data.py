@@ -20,21 +20,14 @@ Values = Mapping[str, NDArray[Any]]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class StreamlineData:
-    """Values of other programs, by name; those of ours are columns of their own.
+    """Values of other programs, by name; those of ours are columns of their own."""
 
-    Attributes
-    ----------
-    per_streamline : mapping of str to (n_streamlines, ...) array
-    per_point : mapping of str to (n_points, ...) array
-    groups : mapping of str to (n,) int64
-        Numbers of streamlines, such as those of one bundle.
-    per_group : mapping of str to mapping of str to array
-        Of a group, by the names of group and values.
-    """
-
+    # mapping of str to (n_streamlines, ...) array
     per_streamline: Values = field(default_factory=dict)
-    per_point: Values = field(default_factory=dict)
+    per_point: Values = field(default_factory=dict)  # mapping of str to (n_points, ...) array
+    # mapping of str to (n,) int64: numbers of streamlines, such as those of one bundle.
     groups: Mapping[str, NDArray[np.int64]] = field(default_factory=dict)
+    # Of a group, by the names of group and values.
     per_group: Mapping[str, Values] = field(default_factory=dict)
 
     def __bool__(self) -> bool:

@@ -23,18 +23,11 @@ _BLOCK = 1024  # streamlines at a time
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Clusters:
-    """Clusters, the largest first.
+    """Clusters, the largest first."""
 
-    Attributes
-    ----------
-    centroids : (n_clusters, N_POINTS, 3) float32
-        The mean streamline of each, RAS+ mm.
-    reach_mm : float
-        A streamline farther than this from all of them belongs to none.
-    """
-
+    # (n_clusters, N_POINTS, 3) float32: the mean streamline of each, RAS+ mm.
     centroids: NDArray[np.float32]
-    reach_mm: float
+    reach_mm: float  # a streamline farther than this from all of them belongs to none
 
     def __len__(self) -> int:
         return len(self.centroids)

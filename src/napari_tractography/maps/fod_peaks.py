@@ -19,21 +19,11 @@ VOXELS_A_BLOCK = 4096
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Peaks:
-    """The largest peaks of each voxel.
+    """The largest peaks of each voxel."""
 
-    Attributes
-    ----------
-    voxels : (n, 3) int64
-        Voxel of each peak.
-    directions : (n, 3) float32
-        Unit vectors, RAS+; the sign means nothing.
-    amplitudes : (n,) float32
-        FOD amplitudes at the peaks.
-    """
-
-    voxels: NDArray[np.int64]
-    directions: NDArray[np.float32]
-    amplitudes: NDArray[np.float32]
+    voxels: NDArray[np.int64]  # (n, 3) int64: voxel of each peak
+    directions: NDArray[np.float32]  # (n, 3) float32: unit vectors, RAS+; the sign means nothing
+    amplitudes: NDArray[np.float32]  # (n,) float32: FOD amplitudes at the peaks
 
 
 def fod_peaks(

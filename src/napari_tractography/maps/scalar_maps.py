@@ -26,19 +26,11 @@ class ScalarMap:
     """A volume of numbers.
 
     Raises InvalidParameterError when the values are not on the grid.
-
-    Attributes
-    ----------
-    values : (x, y, z) float32
-        NaN where there is none.
-    grid : Grid
-    name : str
-        Such as "FA".
     """
 
-    values: NDArray[np.float32]
+    values: NDArray[np.float32]  # (x, y, z) float32: NaN where there is none
     grid: Grid
-    name: str = "scalar"
+    name: str = "scalar"  # such as "FA"
 
     def __post_init__(self) -> None:
         if self.values.shape != self.grid.shape:

@@ -24,17 +24,10 @@ DIGITS = 6  # of numbers that are not whole
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Rows of cells, as text.
-
-    Attributes
-    ----------
-    header : tuple of str
-    rows : tuple of tuple of str
-        A number has :data:`DIGITS` digits; an empty cell has none.
-    """
+    """Rows of cells, as text."""
 
     header: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
+    rows: tuple[tuple[str, ...], ...]  # a number has DIGITS digits; an empty cell has none
 
     def text(self, delimiter: str = ",") -> str:
         """Return the table as text; pasted with tabs between cells, a spreadsheet takes it."""

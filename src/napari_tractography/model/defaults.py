@@ -58,24 +58,13 @@ class FodLike(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Suited:
-    """Values that suit one FOD, and what they are made of.
+    """Values that suit one FOD, and what they are made of."""
 
-    Attributes
-    ----------
-    voxel_mm : float
-        Geometric mean of the voxel's edges, as tckgen's voxel size.
-    strong_amplitude : float
-        The 95th percentile of the voxels' largest amplitudes, in the FOD's own unit.
-    values : mapping of str to float
-        Tracking parameters by name.
-    reasons : mapping of str to str
-        For each, how it was chosen, in a few words.
-    """
-
-    voxel_mm: float
+    voxel_mm: float  # geometric mean of the voxel's edges, as tckgen's voxel size
+    # The 95th percentile of the voxels' largest amplitudes, in the FOD's own unit.
     strong_amplitude: float
-    values: Mapping[str, float]
-    reasons: Mapping[str, str]
+    values: Mapping[str, float]  # tracking parameters by name
+    reasons: Mapping[str, str]  # for each, how it was chosen, in a few words
 
     def summary(self, parameters: Any, unit: str = MM) -> str:
         """Return one sentence on which values were chosen for the FOD, and how, lengths in a unit.

@@ -137,18 +137,10 @@ class Weave:
 
 @dataclass(frozen=True, slots=True)
 class ImagePhantom:
-    """An image in which fibres are seen, and the truth.
+    """An image in which fibres are seen, and the truth."""
 
-    Attributes
-    ----------
-    image : (x, y, z) uint8
-    grid : Grid
-        Its middle at the origin; in um.
-    drawing : Tube or Weave
-    """
-
-    image: NDArray[np.uint8]
-    grid: Grid
+    image: NDArray[np.uint8]  # (x, y, z) uint8
+    grid: Grid  # its middle at the origin; in um
     drawing: Drawing
 
     @property

@@ -30,21 +30,12 @@ N_QUADRATURE = 128  # Gauss-Legendre nodes: exact far beyond the degrees in use
 
 @dataclass(frozen=True, slots=True)
 class PhantomBundle:
-    """Curves side by side, thickened.
+    """Curves side by side, thickened."""
 
-    Attributes
-    ----------
-    curves : tuple of (n, 3) float64
-        Centre lines in voxel coordinates. A voxel belongs to the nearest.
-    radius_vox : float
-        Where the bundle fills half of a voxel.
-    seed_at : float
-        Where along the middle curve a seed shows the bundle well, from 0 to 1.
-    """
-
+    # tuple of (n, 3) float64: centre lines in voxel coordinates. A voxel belongs to the nearest.
     curves: tuple[Curve, ...]
-    radius_vox: float
-    seed_at: float = 0.5
+    radius_vox: float  # where the bundle fills half of a voxel
+    seed_at: float = 0.5  # where along the middle curve a seed shows the bundle well, from 0 to 1
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,20 +10,11 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Purpose:
-    """What a person tracks for, and the algorithm that suits it.
+    """What a person tracks for, and the algorithm that suits it."""
 
-    Attributes
-    ----------
-    name : str
-        One or two words.
-    algorithm : str
-    help : str
-        The end of the sentence that begins with the name.
-    """
-
-    name: str
+    name: str  # one or two words
     algorithm: str
-    help: str
+    help: str  # the end of the sentence that begins with the name
 
 
 PURPOSES = (

@@ -20,47 +20,26 @@ LARGEST_SHOWN = 1e300  # whole numbers beyond are no floats
 
 @dataclass(frozen=True, slots=True)
 class ParameterSpec:
-    """What is known about one parameter besides its value.
+    """What is known about one parameter besides its value."""
 
-    Attributes
-    ----------
-    name, label : str
-        Name in code, and what a widget shows.
-    default : Any
-        Its type is the parameter's type, unless `kind` says it.
-    help : str
-        One or two sentences for tooltips, ``--help`` and the docs.
-    unit : str
-        "mm", "degrees" or "".
-    minimum, maximum : float or None
-        Inclusive limits.
-    increment : float or None
-        What one click on a spin box adds.
-    slider : tuple of 2 float, or empty
-        The part of the range that a slider covers; values beyond it are typed.
-    choices : tuple of str
-        All the values that a text parameter may have.
-    section : str
-        Where a panel shows it: "main" or "more".
-    kind : type, optional
-        The parameter's type where the default is None; None is then a value, too.
-    by_fod : str
-        How ``TrackingParameters.for_fod`` chooses the value for an FOD, in a few words; "" where
-        it is the same for all.
-    """
-
+    # name, label: name in code, and what a widget shows.
     name: str
     label: str
-    default: Any
-    help: str
-    unit: str = ""
+    default: Any  # its type is the parameter's type, unless `kind` says it
+    help: str  # one or two sentences for tooltips, `--help` and the docs
+    unit: str = ""  # "mm", "degrees" or ""
+    # minimum, maximum: inclusive limits.
     minimum: float | None = None
     maximum: float | None = None
-    increment: float | None = None
+    increment: float | None = None  # what one click on a spin box adds
+    # The part of the range that a slider covers; values beyond it are typed.
     slider: tuple[float, float] | tuple[()] = ()
-    choices: tuple[str, ...] = ()
-    section: str = "more"
+    choices: tuple[str, ...] = ()  # all the values that a text parameter may have
+    section: str = "more"  # where a panel shows it: "main" or "more"
+    # The parameter's type where the default is None; None is then a value, too.
     kind: type | None = None
+    # How `TrackingParameters.for_fod` chooses the value for an FOD, in a few words; "" where it is
+    # the same for all.
     by_fod: str = ""
     is_scaled: bool = False
 

@@ -98,17 +98,12 @@ class LayerRef:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PlacedSeeds:
-    """Seeds that were placed.
+    """Seeds that were placed."""
 
-    Attributes
-    ----------
-    positions_mm : (n, 3) float64
-        RAS+ mm.
-    own : mapping of str to (n,) float64
-        Radius and number that seeds have of their own; NaN for the value that all have in common.
-    """
-
+    # (n, 3) float64: RAS+ mm.
     positions_mm: NDArray[np.float64] = field(default_factory=lambda: np.empty((0, 3)))
+    # mapping of str to (n,) float64: radius and number that seeds have of their own; NaN for the
+    # value that all have in common.
     own: Mapping[str, NDArray[np.float64]] = field(default_factory=dict)
 
     def __len__(self) -> int:
@@ -117,51 +112,25 @@ class PlacedSeeds:
 
 @dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
 class RegionState:
-    """A region at one time.
+    """A region at one time."""
 
-    Attributes
-    ----------
-    id : int
-        By which its layer knows it.
-    name : str
-    role : str
-        What it does, see :data:`napari_tractography.model.roles.ROLES`.
-    label : int or None
-        Of a labels layer: which label counts; None for all but 0.
-    is_asleep : bool
-        Whether it is not in use yet: it was placed, and neither moved nor confirmed.
-    spheres : (n, 4) float64
-        Of spheres: centres, RAS+ mm, and radii, mm; empty for labels.
-    painted : Painted or None
-        Of labels that were made to be painted.
-    made : Region or None
-        What its layer is made of when the region is first shown.
-    """
-
-    id: int
+    id: int  # by which its layer knows it
     name: str
-    role: str
-    label: int | None = None
-    is_inactive: bool = False
+    role: str  # what it does, see model.roles.ROLES
+    label: int | None = None  # of a labels layer: which label counts; None for all but 0
+    is_inactive: bool = False  # it was placed, and neither moved nor confirmed: not in use yet
+    # Of spheres, (n, 4) float64: centres, RAS+ mm, and radii, mm; empty for labels.
     spheres: NDArray[np.float64] = field(default_factory=lambda: np.empty((0, 4)))
-    painted: Painted | None = None
-    initial: Region | None = None
+    painted: Painted | None = None  # of labels that were made to be painted
+    initial: Region | None = None  # what its layer is made of when the region is first shown
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Painted:
-    """What is painted in a layer: the box that is not zero. Shared between snapshots.
+    """What is painted in a layer: the box that is not zero. Shared between snapshots."""
 
-    Attributes
-    ----------
-    first : tuple of int
-        Where the box begins.
-    values : array
-        Labels in the box, which is as the layer's own array is.
-    """
-
-    first: tuple[int, ...]
-    values: NDArray[Any]
+    first: tuple[int, ...]  # where the box begins
+    values: NDArray[Any]  # labels in the box, which is as the layer's own array is
 
     @classmethod
     def of(cls, data: NDArray[Any]) -> Painted:
@@ -193,98 +162,51 @@ class Painted:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Result:
-    """What a run gave, or a file held.
+    """What a run gave, or a file held."""
 
-    Attributes
-    ----------
-    whole : Tractogram
-        Before all edits.
-    request : Request or None
-        What gave it; None of a file.
-    grid : Grid or None
-        Of the FOD in which it was tracked.
-    seconds : float
-        How long that took.
-    report : Report
-        What tracked it, and where the time went.
-    """
-
-    whole: Tractogram
-    request: Request | None = None
-    grid: Grid | None = None
-    seconds: float = 0.0
-    report: Report = field(default_factory=Report)
+    whole: Tractogram  # before all edits
+    request: Request | None = None  # what gave it; None of a file
+    grid: Grid | None = None  # of the FOD in which it was tracked
+    seconds: float = 0.0  # how long that took
+    report: Report = field(default_factory=Report)  # what tracked it, and where the time went
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class BundleState:
-    """A bundle at one time: all that a project says of it, and its result.
-
-    Attributes
-    ----------
-    name : str
-    colour : str
-        "#rrggbb", of its row in the list, and of its streamlines where they have one colour.
-    is_visible : bool
-    path : str
-        The file that its streamlines were opened from; "" for a bundle that is tracked.
-    fod, mask, seed_mask, tissues : LayerRef or None
-        What it is tracked in and with.
-    n_mask_changes : int
-        How often voxels of its masks were painted, which layers alone hold.
-    seeds : PlacedSeeds
-    regions : tuple of RegionState
-    rule : str
-        Of the include regions, see :data:`napari_tractography.model.roles.INCLUDE_RULES`.
-    between : tuple of 2 int or None
-        The regions, by id, that were chosen to be tracked between.
-    chosen : mapping of str to value
-        Tracking parameters as a person chose them; all others suit the FOD.
-    seeding : SeedingParameters
-    style : mapping of str to value
-        Of the Display section.
-    result : Result or None
-        What the last run gave.
-    edits : EditState or None
-        What was done to the result by hand.
-    tractogram : Tractogram or None
-        The result as it is shown, edited and filtered.
-    weights : WeightsSource or None
-        Where the weights of its streamlines come from.
-    min_weight : float
-        Streamlines of less are not shown.
-    filtered_by : tuple
-        Of streamlines that were opened: the regions, their rule and the lengths in mm that filter
-        out what is shown.
-    summary : str
-        What the panel says of the result; "" for no more than can be seen of it.
-    source : Recipe or TractogramFile, optional
-        What a project says of it, as long as it was neither tracked nor changed here.
-    """
+    """A bundle at one time: all that a project says of it, and its result."""
 
     name: str = FIRST_NAME
+    # "#rrggbb", of its row in the list, and of its streamlines where they have one colour.
     colour: str = COLOURS[0]
     is_visible: bool = True
+    # The file that its streamlines were opened from; "" for a bundle that is tracked.
     path: str = ""
+    # fod, mask, seed_mask, tissues: what it is tracked in and with.
     fod: LayerRef | None = None
     mask: LayerRef | None = None
     seed_mask: LayerRef | None = None
     tissues: LayerRef | None = None
-    n_mask_changes: int = 0
+    n_mask_changes: int = 0  # how often voxels of its masks were painted, which layers alone hold
     seeds: PlacedSeeds = field(default_factory=PlacedSeeds)
     regions: tuple[RegionState, ...] = ()
-    rule: str = "all"
+    rule: str = "all"  # of the include regions, see model.roles.INCLUDE_RULES
+    # The regions, by id, that were chosen to be tracked between.
     between: tuple[int, int] | None = None
+    # Tracking parameters as a person chose them; all others suit the FOD.
     chosen: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
     seeding: SeedingParameters = field(default_factory=SeedingParameters)
+    # Of the Display section.
     style: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
-    result: Result | None = None
-    edits: EditState | None = None
-    tractogram: Tractogram | None = None
-    weights: WeightsSource | None = None
-    min_weight: float = 0.0
+    result: Result | None = None  # what the last run gave
+    edits: EditState | None = None  # what was done to the result by hand
+    tractogram: Tractogram | None = None  # the result as it is shown, edited and filtered
+    weights: WeightsSource | None = None  # where the weights of its streamlines come from
+    min_weight: float = 0.0  # streamlines of less are not shown
+    # Of streamlines that were opened: the regions, their rule and the lengths in mm that filter out
+    # what is shown.
     filtered_by: tuple[tuple[Region, ...], str, tuple[float, float]] = ((), "all", NO_LIMITS)
-    summary: str = ""
+    summary: str = ""  # what the panel says of the result; "" for no more than can be seen of it
+    # What a project says of it, as long as it was neither tracked nor changed here.
     source: Source | None = None
 
     def blank(self, name: str, colour: str) -> BundleState:
@@ -330,18 +252,11 @@ NOT_SAVED = {"result", "tractogram", "summary", "source"}
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Snapshot:
-    """All bundles at one time.
+    """All bundles at one time."""
 
-    Attributes
-    ----------
-    bundles : mapping of int to BundleState
-        By id, in the order of the list, which is that of drawing; never empty.
-    active : int
-        The bundle that the panel shows and changes.
-    """
-
+    # By id, in the order of the list, which is that of drawing; never empty.
     bundles: Mapping[int, BundleState]
-    active: int
+    active: int  # the bundle that the panel shows and changes
 
     @property
     def bundle(self) -> BundleState:
@@ -381,21 +296,11 @@ def _same_saved(one: BundleState, other: BundleState) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """Something that was done.
+    """Something that was done."""
 
-    Attributes
-    ----------
-    text : str
-        What, to be read by a person: "Move seed 2".
-    other : Snapshot
-        How it was before, of what was done; how it is afterwards, of what was undone.
-    key : hashable
-        Of the control that did it, where values of a control follow each other.
-    """
-
-    text: str
-    other: Snapshot
-    key: Any = None
+    text: str  # what, to be read by a person: "Move seed 2"
+    other: Snapshot  # how it was before, of what was done; how it is afterwards, of what was undone
+    key: Any = None  # of the control that did it, where values of a control follow each other
 
 
 class Document:

@@ -37,56 +37,31 @@ WITHOUT_EFFECT = {"execution", "n_preview"}  # fields that do not change what Ru
 
 @dataclass(frozen=True, slots=True)
 class Arrived:
-    """How much a run had given when it ended early.
-
-    Attributes
-    ----------
-    n_streamlines : int
-    n_seeds : int
-        Of which these are.
-    """
+    """How much a run had given when it ended early."""
 
     n_streamlines: int
-    n_seeds: int
+    n_seeds: int  # of which these are
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """A run to come.
-
-    Attributes
-    ----------
-    fod : Fod
-    seeding : Seeding
-        Where the streamlines of the full run start.
-    parameters : TrackingParameters
-    mask : (x, y, z) bool, optional
-        Where streamlines may run, on the FOD's grid.
-    regions : tuple of Region
-    include_rule : str
-        Of the include regions, see :data:`napari_tractography.model.roles.INCLUDE_RULES`.
-    tissues : Tissues, optional
-    select : int, optional
-        How many streamlines the full run accepts; None where it starts as many as the seeding says.
-    execution : Execution
-        Where and how the full run is tracked.
-    n_preview : int, optional
-        About how many streamlines a preview has; None for the full run. A preview is the
-        beginning of the full run from each sphere or other source.
-    arrived : Arrived, optional
-        Of a run that ended early: what it had given by then, which is its beginning.
-    """
+    """A run to come."""
 
     fod: Fod
-    seeding: Seeding
+    seeding: Seeding  # where the streamlines of the full run start
     parameters: TrackingParameters
+    # (x, y, z) bool: where streamlines may run, on the FOD's grid.
     mask: NDArray[np.bool_] | None = None
     regions: tuple[Region, ...] = ()
-    include_rule: str = "all"
+    include_rule: str = "all"  # of the include regions, see model.roles.INCLUDE_RULES
     tissues: Tissues | None = None
+    # How many streamlines the full run accepts; None where it starts as many as the seeding says.
     select: int | None = None
-    execution: Execution = field(default_factory=Execution)
+    execution: Execution = field(default_factory=Execution)  # where and how the full run is tracked
+    # About how many streamlines a preview has; None for the full run. A preview is the beginning of
+    # the full run from each sphere or other source.
     n_preview: int | None = None
+    # Of a run that ended early: what it had given by then, which is its beginning.
     arrived: Arrived | None = None
 
     @property

@@ -24,20 +24,11 @@ from ..model.tissues import Tissues
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SeedSpheres:
-    """Spheres around seeds that were placed, each with a radius and a number of its own.
+    """Spheres around seeds that were placed, each with a radius and a number of its own."""
 
-    Attributes
-    ----------
-    positions_mm : (n, 3) float64
-        Centres, RAS+ mm.
-    radii_mm : (n,) float64
-    counts : (n,) int64
-        Streamlines from each.
-    """
-
-    positions_mm: NDArray[np.float64]
-    radii_mm: NDArray[np.float64]
-    counts: NDArray[np.int64]
+    positions_mm: NDArray[np.float64]  # (n, 3) float64: centres, RAS+ mm
+    radii_mm: NDArray[np.float64]  # (n,) float64
+    counts: NDArray[np.int64]  # (n,) int64: streamlines from each
 
     @property
     def n_each(self) -> list[int]:
@@ -87,19 +78,10 @@ class SingleSource:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SeedMask(SingleSource):
-    """The voxels of a mask.
+    """The voxels of a mask."""
 
-    Attributes
-    ----------
-    mask : (x, y, z)
-        Not zero where streamlines start.
-    grid : Grid
-        Of the mask.
-    n_seeds : int
-    """
-
-    mask: NDArray[Any]
-    grid: Grid
+    mask: NDArray[Any]  # (x, y, z): not zero where streamlines start
+    grid: Grid  # of the mask
     n_seeds: int
 
     def first_seeds(self, fod: Fod, n: int, random_seed: int) -> Seeds:
@@ -109,24 +91,12 @@ class SeedMask(SingleSource):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SeedVoxels(SingleSource):
-    """Each voxel of a mask.
+    """Each voxel of a mask."""
 
-    Attributes
-    ----------
-    mask : (x, y, z)
-        Not zero where streamlines start.
-    grid : Grid
-        Of the mask.
-    n_per_voxel : int
-        Streamlines from each voxel.
-    n_seeds : int
-        Streamlines in all.
-    """
-
-    mask: NDArray[Any]
-    grid: Grid
-    n_per_voxel: int
-    n_seeds: int
+    mask: NDArray[Any]  # (x, y, z): not zero where streamlines start
+    grid: Grid  # of the mask
+    n_per_voxel: int  # streamlines from each voxel
+    n_seeds: int  # streamlines in all
 
     @classmethod
     def of(cls, mask: NDArray[Any], grid: Grid, n_per_voxel: int) -> SeedVoxels:
@@ -164,18 +134,11 @@ class SeedInterface(SingleSource):
 
 @dataclass(frozen=True, slots=True)
 class SeedBetween(SingleSource):
-    """Each of two regions, for streamlines that end in the other.
-
-    Attributes
-    ----------
-    one, other : Region
-    n_seeds : int
-        Streamlines that are to be accepted, in all.
-    """
+    """Each of two regions, for streamlines that end in the other."""
 
     one: Region
     other: Region
-    n_seeds: int
+    n_seeds: int  # streamlines that are to be accepted, in all
 
     def first_seeds(self, fod: Fod, n: int, random_seed: int) -> Seeds:
         """Draw them in the first region, which is what a preview shows."""

@@ -34,29 +34,20 @@ class Edit:
 
     Raises InvalidParameterError when the kind is unknown or a number makes no sense, such as a
     limit that is not finite.
-
-    Attributes
-    ----------
-    kind : str
-        One of :data:`KINDS`.
-    numbers : str
-        Of keep and delete: numbers of streamlines, as :func:`.numbers.text_of` writes them, in the
-        tractogram as the edits before have left it.
-    point_mm, normal : tuple of 3 float
-        Of cut: a point of the plane, RAS+ mm, and the direction of what is cut off.
-    least : float, most : float, optional
-        Of lengths, in mm, and weights: limits, which count themselves; of outliers `most` is the
-        largest distance in mm that is kept. None is no limit.
-    regions : tuple of RegionSource, include_rule : str
-        Of regions: what streamlines must pass, see :meth:`Tractogram.select`.
     """
 
-    kind: str
+    kind: str  # one of KINDS
+    # Of keep and delete: numbers of streamlines, as numbers.text_of writes them, in the tractogram
+    # as the edits before have left it.
     numbers: str = ""
+    # point_mm, normal: of cut: a point of the plane, RAS+ mm, and the direction of what is cut off.
     point_mm: tuple[float, ...] = ()
     normal: tuple[float, ...] = ()
+    # Of lengths, in mm, and weights: limits, which count themselves; of outliers `most` is the
+    # largest distance in mm that is kept. None is no limit.
     least: float = 0.0
     most: float | None = INFINITE
+    # Of regions: what streamlines must pass, see Tractogram.select.
     regions: tuple[RegionSource, ...] = ()
     include_rule: str = "all"
     _numbers: list[NDArray[np.int64]] = field(default_factory=list, compare=False, repr=False)

@@ -26,34 +26,18 @@ class ImageReading:
 
     See :func:`~napari_tractography.files.image_files.open_image` and
     :meth:`~napari_tractography.model.fod.Fod.from_image`.
-
-    Attributes
-    ----------
-    affine : tuple of 4 tuples of 4 float
-        Voxel coordinates to RAS+ mm.
-    sigma_mm, rho_mm : float
-    unit : str
-    key : str
-        Of an array in a Zarr group.
-    index : tuple of int
-    axes : str
-    bright : bool, optional
-    min_linearity : float
-    mask : VolumeSource, optional
-        The tissue, on the grid of the image.
-    odf_voxels : int, optional
     """
 
-    affine: tuple[tuple[float, ...], ...]
+    affine: tuple[tuple[float, ...], ...]  # voxel coordinates to RAS+ mm
     sigma_mm: float
     rho_mm: float
     unit: str = "mm"
-    key: str = ""
+    key: str = ""  # of an array in a Zarr group
     index: tuple[int, ...] = ()
     axes: str = "zyx"
     bright: bool | None = None
     min_linearity: float = 0.0
-    mask: VolumeSource | None = None
+    mask: VolumeSource | None = None  # the tissue, on the grid of the image
     odf_voxels: int | None = None
 
     @classmethod

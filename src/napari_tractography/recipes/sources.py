@@ -34,43 +34,27 @@ from .volume_sources import VolumeSource, located, warn_if_changed
 
 @dataclass(frozen=True, slots=True)
 class FodSource:
-    """Where the FOD comes from: a file, or the name of a phantom.
+    """Where the FOD comes from: a file, or the name of a phantom."""
 
-    Attributes
-    ----------
-    path : str
-        Absolute path of a file; "" for a phantom. Of an image also the folder or the address of a
-        Zarr.
-    sha256 : str
-        Of the file's bytes, "" if not known. Of .mih pairs, the header's; of images see
-        :func:`~napari_tractography.files.image_files.image_sha256`.
-    phantom : str
-        Name of a phantom, or "".
-    phantom_lmax : int, optional
-        Of a phantom, its largest degree; by default 8.
-    basis, frame : str
-        How it is read, see :class:`~napari_tractography.model.fod.Fod`; frame "" is the basis's
-        own.
-    kind : str
-        What the volumes of the file are, see :func:`~napari_tractography.files.fods.load_fod`;
-        once it has been read, what they were taken for.
-    axes, order : str
-        Of inputs that have them, see the same; "" is as the file says. Once it has been read, what
-        they were taken for.
-    image : ImageReading, optional
-        Of an image in which fibres are seen: how it is read; basis, frame, axes and order then
-        have no meaning, and `phantom` is the name of an image phantom.
-    """
-
+    # Absolute path of a file; "" for a phantom. Of an image also the folder or the address of a
+    # Zarr.
     path: str = ""
+    # Of the file's bytes, "" if not known. Of .mih pairs, the header's; of images see image_sha256.
     sha256: str = ""
-    phantom: str = ""
+    phantom: str = ""  # name of a phantom, or ""
+    # basis, frame: how it is read, see Fod; frame "" is the basis's own.
     basis: str = "tournier07"
     frame: str = ""
+    # What the volumes of the file are, see load_fod; once it has been read, what they were taken
+    # for.
     kind: str = SH.name
+    # axes, order: of inputs that have them, see the same; "" is as the file says. Once it has been
+    # read, what they were taken for.
     axes: str = ""
     order: str = ""
-    phantom_lmax: int | None = None
+    phantom_lmax: int | None = None  # of a phantom, its largest degree; by default 8
+    # Of an image in which fibres are seen: how it is read; basis, frame, axes and order then have
+    # no meaning, and `phantom` is the name of an image phantom.
     image: ImageReading | None = None
 
     @classmethod
@@ -240,33 +224,20 @@ class FodSource:
 
 @dataclass(frozen=True, slots=True)
 class SeedSource:
-    """How seeds were made; see :class:`~napari_tractography.model.seeds.Seeds`.
+    """How seeds were made; see :class:`~napari_tractography.model.seeds.Seeds`."""
 
-    Attributes
-    ----------
-    kind : str
-        "sphere", "mask", "voxels", "fod", "interface" or "points".
-    n, random_seed : int
-        How many were drawn, of "voxels" in each, and by which key; not of points.
-    center_mm : tuple of 3 float, radius_mm : float
-        Of a sphere, RAS+ mm.
-    volume : VolumeSource, optional
-        The mask, of "mask" and "voxels".
-    positions_mm, directions : tuple of (x, y, z)
-        Of points, RAS+; directions may be empty.
-    first : int
-        Of those that are drawn, the number of the first; of a sphere, how many the spheres before
-        it hold. 0 in recipes without it, whose spheres all began at number 0.
-    """
-
-    kind: str
+    kind: str  # "sphere", "mask", "voxels", "fod", "interface" or "points"
+    # n, random_seed: how many were drawn, of "voxels" in each, and by which key; not of points.
     n: int = 0
     random_seed: int = 0
-    center_mm: tuple[float, ...] = ()
+    center_mm: tuple[float, ...] = ()  # of a sphere, RAS+ mm
     radius_mm: float = 0.0
-    volume: VolumeSource | None = None
+    volume: VolumeSource | None = None  # the mask, of "mask" and "voxels"
+    # positions_mm, directions: tuple of (x, y, z): of points, RAS+; directions may be empty.
     positions_mm: tuple[tuple[float, ...], ...] = ()
     directions: tuple[tuple[float, ...], ...] = ()
+    # Of those that are drawn, the number of the first; of a sphere, how many the spheres before it
+    # hold. 0 in recipes without it, whose spheres all began at number 0.
     first: int = 0
 
     @classmethod
@@ -322,23 +293,14 @@ class SeedSource:
 
 @dataclass(frozen=True, slots=True)
 class RegionSource:
-    """A region: a sphere, or a mask from a file or painted.
+    """A region: a sphere, or a mask from a file or painted."""
 
-    Attributes
-    ----------
-    role, name : str
-        As :class:`~napari_tractography.model.regions.Region` has them.
-    center_mm : tuple of 3 float, radius_mm : float
-        Of a sphere, RAS+ mm.
-    volume : VolumeSource, optional
-        Of a mask.
-    """
-
+    # role, name: as Region has them.
     role: str
     name: str = ""
-    center_mm: tuple[float, ...] = ()
+    center_mm: tuple[float, ...] = ()  # of a sphere, RAS+ mm
     radius_mm: float = 0.0
-    volume: VolumeSource | None = None
+    volume: VolumeSource | None = None  # of a mask
 
     @classmethod
     def of(cls, region: Region) -> RegionSource:

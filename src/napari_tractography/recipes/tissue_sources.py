@@ -17,20 +17,11 @@ from .volume_sources import located, warn_if_changed
 
 @dataclass(frozen=True, slots=True)
 class TissueSource:
-    """A tissue image, see :func:`~napari_tractography.files.tissue_files.load_tissues`.
+    """A tissue image, see :func:`~napari_tractography.files.tissue_files.load_tissues`."""
 
-    Attributes
-    ----------
-    path : str
-        Absolute path of a file of five tissues, or of FreeSurfer's labels.
-    sha256 : str
-        Of the file's bytes, "" if not known.
-    labels : tuple of tuple of int
-        Of each tissue, where the file has labels that are not FreeSurfer's; else empty.
-    """
-
-    path: str
-    sha256: str = ""
+    path: str  # absolute path of a file of five tissues, or of FreeSurfer's labels
+    sha256: str = ""  # of the file's bytes, "" if not known
+    # Of each tissue, where the file has labels that are not FreeSurfer's; else empty.
     labels: tuple[tuple[int, ...], ...] = ()
 
     @classmethod

@@ -18,21 +18,11 @@ from .volume_sources import located, warn_if_changed
 
 @dataclass(frozen=True, slots=True)
 class WeightsSource:
-    """One weight a streamline, in a file.
+    """One weight a streamline, in a file."""
 
-    Attributes
-    ----------
-    path : str
-        Absolute path of a text file, as tcksift2 writes it, or of streamlines with values.
-    sha256 : str
-        Of the file's bytes, "" if not known.
-    name : str
-        Of the values in such a file, "" for the only ones.
-    """
-
-    path: str
-    sha256: str = ""
-    name: str = ""
+    path: str  # absolute path of a text file, as tcksift2 writes it, or of streamlines with values
+    sha256: str = ""  # of the file's bytes, "" if not known
+    name: str = ""  # of the values in such a file, "" for the only ones
 
     @classmethod
     def file(
@@ -58,29 +48,14 @@ class WeightsSource:
 
 @dataclass(frozen=True, slots=True)
 class TractogramFile:
-    """A tractogram in a file, and what became of it.
+    """A tractogram in a file, and what became of it."""
 
-    Attributes
-    ----------
-    path : str
-        Absolute path of a file of streamlines.
-    sha256 : str
-        Of the file's bytes, "" if not known.
-    weights : WeightsSource, optional
-        Of the streamlines of the file.
-    edits : tuple of Edit
-        One after the other.
-    digest : str
-        :meth:`Tractogram.digest` of the result, "" if not known.
-    folder : Path, optional
-        Where files are sought that are no longer at their path.
-    """
-
-    path: str
-    sha256: str = ""
-    weights: WeightsSource | None = None
-    edits: tuple[Edit, ...] = ()
-    digest: str = ""
+    path: str  # absolute path of a file of streamlines
+    sha256: str = ""  # of the file's bytes, "" if not known
+    weights: WeightsSource | None = None  # of the streamlines of the file
+    edits: tuple[Edit, ...] = ()  # one after the other
+    digest: str = ""  # tractogram.digest of the result, "" if not known
+    # Where files are sought that are no longer at their path.
     folder: Path | None = dataclasses.field(default=None, compare=False)
 
     @classmethod

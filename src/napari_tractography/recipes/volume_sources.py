@@ -66,26 +66,13 @@ def warn_if_changed(path: str | Path, then: str, now: str, what: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class VolumeSource:
-    """A mask: a file, or its voxels.
+    """A mask: a file, or its voxels."""
 
-    Attributes
-    ----------
-    path : str
-        Absolute path of a file, or "".
-    sha256 : str
-        Of the file's bytes, "" if not known.
-    label : int, optional
-        Only voxels of this label; by default all that are not zero.
-    voxels : str
-        Without a file: the voxels, x fastest, as bits, compressed (zlib), in base64.
-    shape, affine : tuple
-        Of those voxels.
-    """
-
-    path: str = ""
-    sha256: str = ""
-    label: int | None = None
-    voxels: str = ""
+    path: str = ""  # absolute path of a file, or ""
+    sha256: str = ""  # of the file's bytes, "" if not known
+    label: int | None = None  # only voxels of this label; by default all that are not zero
+    voxels: str = ""  # without a file: the voxels, x fastest, as bits, compressed (zlib), in base64
+    # shape, affine: of those voxels.
     shape: tuple[int, ...] = ()
     affine: tuple[tuple[float, ...], ...] = ()
 

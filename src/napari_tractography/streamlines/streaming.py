@@ -210,22 +210,12 @@ class PartWriter:
 
     To be passed to :meth:`napari_tractography.tracking.cluster.cluster.Cluster.apply`. Files are
     named by their first streamline's seed: a task that is tried again writes the same file.
-
-    Attributes
-    ----------
-    folder : str
-        That is there, on every worker.
-    grid : Grid, optional
-        Of the image that the streamlines belong to.
-    ending : str
-        The format.
-    dtype, tolerance_mm
-        As of :func:`save_chunks`.
     """
 
-    folder: str
-    grid: Grid | None = None
-    ending: str = ".trx"
+    folder: str  # that is there, on every worker
+    grid: Grid | None = None  # of the image that the streamlines belong to
+    ending: str = ".trx"  # the format
+    # dtype, tolerance_mm: as of save_chunks.
     dtype: str = "float32"
     tolerance_mm: float | None = None
 

@@ -35,24 +35,12 @@ NAMES = "auto, cpu, cuda, cuda:0, cuda:1, ..., cuda:all"
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """A backend.
+    """A backend."""
 
-    Attributes
-    ----------
-    gpus : tuple of int
-        Empty for the CPU.
-    automatic : bool
-        Whether "auto" chose it, so that the CPU may step in where it fails.
-    reason : str
-        Why, for the log and the report.
-    runner : Runner, optional
-        A cluster, which then tracks.
-    """
-
-    gpus: tuple[int, ...] = ()
-    automatic: bool = False
-    reason: str = "asked for"
-    runner: Runner | None = None
+    gpus: tuple[int, ...] = ()  # empty for the CPU
+    automatic: bool = False  # whether "auto" chose it, so that the CPU may step in where it fails
+    reason: str = "asked for"  # why, for the log and the report
+    runner: Runner | None = None  # a cluster, which then tracks
 
     @property
     def name(self) -> str:

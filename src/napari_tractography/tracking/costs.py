@@ -33,24 +33,12 @@ NEWEST_WEIGHT = 0.5  # of the newest measurement; all earlier ones share the res
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What a run costs on one device.
+    """What a run costs on one device."""
 
-    Attributes
-    ----------
-    start_s : float
-        Seconds before the first step, the first time in a process.
-    upload_s_per_byte : float
-        Of tables.
-    s_per_step : float
-        Seconds a step, of all streamlines together.
-    mm_per_seed : float
-        Length of the streamlines over the number of seeds.
-    """
-
-    start_s: float
-    upload_s_per_byte: float
-    s_per_step: float
-    mm_per_seed: float
+    start_s: float  # seconds before the first step, the first time in a process
+    upload_s_per_byte: float  # of tables
+    s_per_step: float  # seconds a step, of all streamlines together
+    mm_per_seed: float  # length of the streamlines over the number of seeds
 
     def seconds(self, n_steps: float, n_bytes: float = 0.0, *, started: bool = True) -> float:
         """Return how long a run takes; `n_bytes` are those of tables not yet on the device."""
@@ -67,22 +55,12 @@ class Cost:
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What there is to track.
-
-    Attributes
-    ----------
-    n_seeds : int
-    step_mm : float
-    n_bytes : int
-        Of tables that would have to be uploaded to a GPU.
-    started : bool
-        Whether a GPU has been used in this process.
-    """
+    """What there is to track."""
 
     n_seeds: int
     step_mm: float
-    n_bytes: int = 0
-    started: bool = False
+    n_bytes: int = 0  # of tables that would have to be uploaded to a GPU
+    started: bool = False  # whether a GPU has been used in this process
 
     def n_steps(self, mm_per_seed: float) -> float:
         """Return the number of steps to be expected of streamlines of this length a seed."""

@@ -26,24 +26,14 @@ _turn: ContextVar[int | None] = ContextVar("turn", default=None)
 
 @dataclass(frozen=True, slots=True)
 class Device:
-    """A processor or a GPU.
+    """A processor or a GPU."""
 
-    Attributes
-    ----------
-    name : str
-        What to give as backend: "cpu", "cuda:0", ...
-    model : str
-        What it is.
-    free_bytes, total_bytes : int
-        Memory; 0 where unknown.
-    utilisation_percent : int or None
-        How busy a GPU is at the moment, where NVML (the package nvidia-ml-py) is there to say so.
-    """
-
-    name: str
-    model: str
+    name: str  # what to give as backend: "cpu", "cuda:0", ...
+    model: str  # what it is
+    # free_bytes, total_bytes: memory; 0 where unknown.
     free_bytes: int
     total_bytes: int
+    # How busy a GPU is at the moment, where NVML (the package nvidia-ml-py) is there to say so.
     utilisation_percent: int | None = None
 
 

@@ -61,27 +61,17 @@ class Plan:
 
     Positions, start directions, masks and the arrays with a row for each voxel may lie on a GPU,
     see :meth:`on_host`.
-
-    Attributes
-    ----------
-    positions_mm : (n_seeds, 3) float32
-        RAS+ mm.
-    seed_directions : (n_seeds, 3) float32
-        Start directions that come with the seeds, RAS+; (0, 3) without.
-    table : Table
-        Whose kernel follows the plan.
-    field, settings, regions : NamedTuple
-        What kernels read, see :mod:`napari_tractography.tracking.codes`.
-    first_stream : int
-        Streamline id of seed 0, which random numbers and `seed_index` start from.
     """
 
-    positions_mm: NDArray[np.float32]
+    positions_mm: NDArray[np.float32]  # (n_seeds, 3) float32: RAS+ mm
+    # (n_seeds, 3) float32: start directions that come with the seeds, RAS+; (0, 3) without.
     seed_directions: NDArray[np.float32]
-    table: Table
+    table: Table  # whose kernel follows the plan
+    # field, settings, regions: what kernels read, see tracking.codes.
     field: Any  # codes.Field, codes.VectorField or BlockField, by the kernel of the table
     settings: codes.Settings
     regions: codes.Regions
+    # Streamline id of seed 0, which random numbers and `seed_index` start from.
     first_stream: int = 0
 
     def __post_init__(self) -> None:

@@ -44,20 +44,11 @@ PACKAGES = ("numpy", "numba", "dipy", "cuslines")  # whose versions are reported
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """What every contestant tracks.
-
-    Attributes
-    ----------
-    fod : Fod
-    mask : (x, y, z) bool
-        Where streamlines start and stay.
-    step_mm, max_angle_deg, min_amplitude, max_length_mm : float
-        As in :class:`TrackingParameters`.
-    n_threads : int
-    """
+    """What every contestant tracks."""
 
     fod: Fod
-    mask: NDArray[np.bool_]
+    mask: NDArray[np.bool_]  # (x, y, z) bool: where streamlines start and stay
+    # step_mm, max_angle_deg, min_amplitude, max_length_mm: as in TrackingParameters.
     step_mm: float = 0.125
     max_angle_deg: float = 45.0
     min_amplitude: float = 0.05
@@ -207,43 +198,25 @@ CONTESTANTS: tuple[Contestant, ...] = (
 
 @dataclass(frozen=True, slots=True)
 class Measurement:
-    """What one run took.
-
-    Attributes
-    ----------
-    steps : int
-    wall_s, cpu_s : float
-        Seconds on the clock, and of all processors together, child processes included.
-    """
+    """What one run took."""
 
     steps: int
+    # wall_s, cpu_s: seconds on the clock, and of all processors together, child processes included.
     wall_s: float
     cpu_s: float
 
 
 @dataclass(frozen=True, slots=True)
 class Speed:
-    """The median of several runs.
-
-    Attributes
-    ----------
-    label : str
-    steps_per_s, steps_per_cpu_s : float
-        Zero where it was skipped.
-    start_up_s : float
-        What a run of one seed takes; taken off the others.
-    skipped : str
-        Why it took no part, or "".
-    steps_per_seed : float
-        Their mean: about the same for programs that track alike.
-    """
+    """The median of several runs."""
 
     label: str
+    # steps_per_s, steps_per_cpu_s: zero where it was skipped.
     steps_per_s: float = 0.0
     steps_per_cpu_s: float = 0.0
-    start_up_s: float = 0.0
-    skipped: str = ""
-    steps_per_seed: float = 0.0
+    start_up_s: float = 0.0  # what a run of one seed takes; taken off the others
+    skipped: str = ""  # why it took no part, or ""
+    steps_per_seed: float = 0.0  # their mean: about the same for programs that track alike
 
 
 def measure(

@@ -36,13 +36,7 @@ GRADIENT_FRACTION = 0.35
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """What a figure is to be like; the panel asks for it by the description of each field.
-
-    Attributes
-    ----------
-    letter_colour : str
-        "#rrggbb"; "" for black or white, whichever is seen.
-    """
+    """What a figure is to be like; the panel asks for it by the description of each field."""
 
     width_cm: float = parameter(
         8.5,
@@ -76,6 +70,7 @@ class Figure:
     letters: bool = parameter(
         True, label="Letters", help="Write R, L, A, P, S, I beside the picture."
     )
+    # "#rrggbb"; "" for black or white, whichever is seen.
     letter_colour: str = parameter("", label="Letter colour", help="The colour of the letters.")
     scale_bar: bool = parameter(
         True,

@@ -26,24 +26,12 @@ PLUGIN = "napari-tractography"
 
 @dataclass(frozen=True, slots=True)
 class PanelCommand:
-    """Something that a panel does.
+    """Something that a panel does."""
 
-    Attributes
-    ----------
-    title : str
-        In the command palette.
-    help : str
-        A sentence.
-    act : callable
-        Takes the panel.
-    key : str
-        As napari writes keys; "" for none, until a person chooses one in Preferences.
-    """
-
-    title: str
-    help: str
-    act: Callable[[Any], object]
-    key: str = ""
+    title: str  # in the command palette
+    help: str  # a sentence
+    act: Callable[[Any], object]  # takes the panel
+    key: str = ""  # as napari writes keys; "" for none, until a person chooses one in Preferences
 
 
 def _view(name: str) -> PanelCommand:

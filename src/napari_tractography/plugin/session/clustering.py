@@ -29,23 +29,12 @@ AT_ONCE = 100_000  # streamlines times clusters that are assigned while the wind
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Found:
-    """What a worker found.
+    """What a worker found."""
 
-    Attributes
-    ----------
-    drawn : Tractogram
-        What was clustered.
-    distance_mm : float
-        Between streamlines of different clusters.
-    clusters : Clusters
-    labels : (n_streamlines,) int64
-        The cluster of each streamline; -1 is none.
-    """
-
-    drawn: Tractogram
-    distance_mm: float
+    drawn: Tractogram  # what was clustered
+    distance_mm: float  # between streamlines of different clusters
     clusters: Clusters
-    labels: NDArray[np.int64]
+    labels: NDArray[np.int64]  # (n_streamlines,) int64: the cluster of each streamline; -1 is none
 
 
 class Clustering:

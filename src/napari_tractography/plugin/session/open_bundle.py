@@ -22,17 +22,10 @@ BUNDLE_KEY = "bundle"  # layer.metadata[BUNDLE_KEY]: the OpenBundle whose stream
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Arriving:
-    """Of which run streamlines are on the way.
-
-    Attributes
-    ----------
-    request : Request
-    report : Report
-        What it is tracked on, as far as it is.
-    """
+    """Of which run streamlines are on the way."""
 
     request: Request
-    report: Report
+    report: Report  # what it is tracked on, as far as it is
 
 
 class OpenBundle:

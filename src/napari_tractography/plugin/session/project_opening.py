@@ -67,30 +67,14 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class BundleProgress:
-    """What the worker yields: how far a bundle is, and at its end its streamlines.
+    """What the worker yields: how far a bundle is, and at its end its streamlines."""
 
-    Attributes
-    ----------
-    name : str
-        Of the bundle.
-    progress : float
-        Of all bundles, from 0 to 1.
-    whole : Tractogram or None
-        Before edits, when the bundle is done.
-    request : Request or None
-        What gave it.
-    error : str
-        Why there are no streamlines.
-    report : Report
-        What tracked them, and how.
-    """
-
-    name: str
-    progress: float
-    whole: Tractogram | None = None
-    request: Request | None = None
-    error: str = ""
-    report: Report = dataclasses.field(default_factory=Report)
+    name: str  # of the bundle
+    progress: float  # of all bundles, from 0 to 1
+    whole: Tractogram | None = None  # before edits, when the bundle is done
+    request: Request | None = None  # what gave it
+    error: str = ""  # why there are no streamlines
+    report: Report = dataclasses.field(default_factory=Report)  # what tracked them, and how
 
 
 class Opening:

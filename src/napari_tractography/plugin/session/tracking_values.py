@@ -21,20 +21,12 @@ BY_FOD = tuple(spec.name for spec in parameter_specs() if spec.by_fod)
 
 @dataclass(frozen=True)
 class TrackingValues:
-    """The values that a person chose, and the parameters that they give with an FOD.
+    """The values that a person chose, and the parameters that they give with an FOD."""
 
-    Attributes
-    ----------
-    fod : Fod or None
-        What values that were not chosen are suited to; None has those of ``TrackingParameters()``.
-    with_tissues : bool
-        Whether a tissue image is tracked with, which suits other values.
-    chosen : mapping of str to value
-        What a person chose. It stays when the FOD changes.
-    """
-
+    # What values that were not chosen are suited to; None has those of `TrackingParameters()`.
     fod: Fod | None = None
-    with_tissues: bool = False
+    with_tissues: bool = False  # whether a tissue image is tracked with, which suits other values
+    # What a person chose. It stays when the FOD changes.
     chosen: Mapping[str, Any] = field(default_factory=dict)
 
     def parameters(self) -> TrackingParameters:

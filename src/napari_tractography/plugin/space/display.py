@@ -47,31 +47,19 @@ class DisplaySpace:
     a volume in um is to stay one.
 
     Make it with :meth:`of`, :meth:`identity` or :func:`display_space_of_layer`.
-
-    Attributes
-    ----------
-    grid : Grid or None
-        The voxel grid that is shown; None when there is no volume.
-    scale, translate : tuple of 3 float
-        Size of a voxel and position of the first, in the display's unit, axes z, y, x: what
-        ``add_image`` takes.
-    axes : tuple of 3 int
-        Which axis of an array on ``grid`` runs along x, y and z of the display.
-    flips : tuple of 3 bool
-        Whether that axis runs the other way.
-    world_to_display : (4, 4) float64
-        RAS+ mm to display coordinates, axes x, y, z.
-    unit : str
-        Of display coordinates, see :mod:`napari_tractography.geometry.units`.
     """
 
-    grid: Grid | None
+    grid: Grid | None  # the voxel grid that is shown; None when there is no volume
+    # scale, translate: size of a voxel and position of the first, in the display's unit, axes z, y,
+    # x: what `add_image` takes.
     scale: tuple[float, float, float]
     translate: tuple[float, float, float]
+    # Which axis of an array on `grid` runs along x, y and z of the display.
     axes: tuple[int, int, int]
-    flips: tuple[bool, bool, bool]
+    flips: tuple[bool, bool, bool]  # whether that axis runs the other way
+    # (4, 4) float64: RAS+ mm to display coordinates, axes x, y, z.
     world_to_display: NDArray[np.float64] = field(compare=False, repr=False)
-    unit: str = MM
+    unit: str = MM  # of display coordinates, see geometry.units
 
     @classmethod
     def of(cls, grid: Grid) -> DisplaySpace:

@@ -27,26 +27,16 @@ class Resampling:
     """How one volume is brought onto the axes of another; see :meth:`of`.
 
     Voxels are as long along each axis of the display as they were, and hold all of the volume.
-
-    Attributes
-    ----------
-    shape : tuple of 3 int
-        Of the copy, (z, y, x).
-    scale, translate : tuple of 3 float
-        Where the copy lies on the screen: what napari takes.
-    affine : (4, 4) float64
-        Of the copy's voxels, (x, y, z), to RAS+ mm.
-    to_source : (4, 4) float64
-        Voxels of the copy to those of the volume, both (z, y, x).
-    is_labels : bool
-        Then each voxel takes the value of the nearest, otherwise of the eight around it.
     """
 
-    shape: tuple[int, int, int]
+    shape: tuple[int, int, int]  # of the copy, (z, y, x)
+    # scale, translate: where the copy lies on the screen: what napari takes.
     scale: tuple[float, float, float]
     translate: tuple[float, float, float]
-    affine: NDArray[np.float64]
+    affine: NDArray[np.float64]  # (4, 4) float64: of the copy's voxels, (x, y, z), to RAS+ mm
+    # (4, 4) float64: voxels of the copy to those of the volume, both (z, y, x).
     to_source: NDArray[np.float64]
+    # Then each voxel takes the value of the nearest, otherwise of the eight around it.
     is_labels: bool = False
 
     @classmethod

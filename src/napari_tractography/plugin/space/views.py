@@ -19,15 +19,9 @@ SPACE = "3-D"
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """A side to look from, as directions (z, y, x).
+    """A side to look from, as directions (z, y, x)."""
 
-    Attributes
-    ----------
-    view, up : tuple of 3 float
-        Where the eye looks, and what is up on the screen.
-    help : str
-    """
-
+    # view, up: where the eye looks, and what is up on the screen.
     view: tuple[float, float, float]
     up: tuple[float, float, float]
     help: str

@@ -24,30 +24,19 @@ from ...errors import InvalidParameterError
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """What the visual draws.
+    """What the visual draws."""
 
-    Attributes
-    ----------
-    vertices : (n, 3) float32
-        Axes as on the screen; the third is 0 in a slice view.
-    rgba : (n, 4) float32
-        Colours of the vertices.
-    connect : (n,) bool or "segments"
-        Which vertices are joined to the next; "segments" joins each even one to the next.
-    depth : (n,) float32
-        Distance from the slice in units of the fading: 0 is opaque, 1 invisible.
-    start : (n / 2,) int64 or None
-        In a slice view, the point from which the segment of each drawn piece starts.
-    source : object
-        What the points are points of.
-    """
-
+    # (n, 3) float32: axes as on the screen; the third is 0 in a slice view.
     vertices: NDArray[np.float32]
-    rgba: NDArray[np.float32]
+    rgba: NDArray[np.float32]  # (n, 4) float32: colours of the vertices
+    # (n,) bool or "segments": which vertices are joined to the next; "segments" joins each even one
+    # to the next.
     connect: NDArray[np.bool_] | str
+    # (n,) float32: distance from the slice in units of the fading: 0 is opaque, 1 invisible.
     depth: NDArray[np.float32]
+    # (n / 2,) int64: in a slice view, the point from which the segment of each drawn piece starts.
     start: NDArray[np.int64] | None = None
-    source: Any = None
+    source: Any = None  # what the points are points of
 
 
 # vispy cannot draw an empty line: one transparent segment of no length.

@@ -91,27 +91,16 @@ def rgba_of(colour: Any) -> RGBA:
 
 @dataclass(frozen=True, slots=True)
 class Colours:
-    """Colours of all points of a tractogram, and what they mean.
+    """Colours of all points of a tractogram, and what they mean."""
 
-    Attributes
-    ----------
-    rgba : (n_points, 4) float32
-        Between 0 and 1; may be read-only.
-    label, unit : str
-        What the colour stands for.
-    limits : tuple of 2 float or None
-        The values of the two ends of the colormap; None where the colour is no number.
-    colormap : str
-        The colormap of a number, else "".
-    categories : tuple of (str, RGB)
-        The colours of named kinds, where the colour stands for one.
-    """
-
-    rgba: NDArray[np.float32]
+    rgba: NDArray[np.float32]  # (n_points, 4) float32: between 0 and 1; may be read-only
+    # label, unit: what the colour stands for.
     label: str
     unit: str = ""
+    # The values of the two ends of the colormap; None where the colour is no number.
     limits: tuple[float, float] | None = None
-    colormap: str = ""
+    colormap: str = ""  # the colormap of a number, else ""
+    # tuple of (str, RGB): the colours of named kinds, where the colour stands for one.
     categories: tuple[tuple[str, RGB], ...] = ()
 
     def shown_in(self, unit: str) -> Colours:
@@ -374,24 +363,14 @@ class ColourFunction(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Mode:
-    """One way to colour streamlines.
+    """One way to colour streamlines."""
 
-    Attributes
-    ----------
-    help : str
-        What the colours mean, for tooltips and docs: a sentence without its full stop.
-    colours : ColourFunction
-    is_local : bool
-        Whether the colour of a streamline does not depend on the other streamlines: then only
-        new ones are coloured while a run shows more and more.
-    about_axis : bool
-        Whether it goes by the axis that a person draws.
-    """
-
-    help: str
+    help: str  # what the colours mean, for tooltips and docs: a sentence without its full stop
     colours: ColourFunction
+    # Whether the colour of a streamline does not depend on the other streamlines: then only new
+    # ones are coloured while a run shows more and more.
     is_local: bool = True
-    about_axis: bool = False
+    about_axis: bool = False  # whether it goes by the axis that a person draws
 
 
 ONE_COLOUR, DEFAULT_MODE = "one colour", "direction"

@@ -42,26 +42,13 @@ class SelectableLayer(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """Something to be done with the selected streamlines.
+    """Something to be done with the selected streamlines."""
 
-    Attributes
-    ----------
-    name : str
-        Of the button.
-    keys : tuple of int
-        That do it while the layer is selected; none of them is napari's.
-    help : str
-        What it does.
-    act : callable
-    possible : callable
-        Whether there is something to be done.
-    """
-
-    name: str
-    keys: tuple[int, ...]
-    help: str
+    name: str  # of the button
+    keys: tuple[int, ...]  # that do it while the layer is selected; none of them is napari's
+    help: str  # what it does
     act: Callable[[Editor], None]
-    possible: Callable[[Editor], bool]
+    possible: Callable[[Editor], bool]  # whether there is something to be done
 
 
 COMMANDS = (

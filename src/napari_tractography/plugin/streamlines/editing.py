@@ -70,20 +70,12 @@ class EditedLayer(Protocol):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class EditState:
-    """What is left after some edits; never changed, so that steps may share it.
+    """What is left after some edits; never changed, so that steps may share it."""
 
-    Attributes
-    ----------
-    base : Tractogram
-        After :attr:`before`.
-    before : tuple of Edit
-        Up to the last one that did more than choose among streamlines.
-    kept : (n_streamlines / 8,) uint8
-        Which of the base are kept, packed: an edit of a million takes 125 kB.
-    """
-
-    base: Tractogram
-    before: tuple[Edit, ...]
+    base: Tractogram  # after the edits `before`
+    before: tuple[Edit, ...]  # up to the last one that did more than choose among streamlines
+    # (n_streamlines / 8,) uint8: which of the base are kept, packed: an edit of a million takes 125
+    # kB.
     kept: NDArray[np.uint8]
 
     @classmethod

@@ -58,24 +58,12 @@ def register(create: Callable[..., Any]) -> None:
 
 @dataclass(frozen=True, slots=True)
 class DuplicateState:
-    """What a duplicate takes over that has no name and value of its own in the state of the layer.
+    """What a duplicate takes over that the state of the layer has under no name of its own."""
 
-    Attributes
-    ----------
-    shown : DrawnSubset
-        What is drawn; it does not change, so that both layers can hold it.
-    colouring : Colouring
-        Of the first layer.
-    colours : Colours
-        Of what is drawn.
-    max_vertices : int
-        See :class:`.layer.Streamlines`.
-    """
-
-    shown: DrawnSubset
-    colouring: Colouring
-    colours: Colours
-    max_vertices: int
+    shown: DrawnSubset  # what is drawn; it does not change, so that both layers can hold it
+    colouring: Colouring  # of the first layer
+    colours: Colours  # of what is drawn
+    max_vertices: int  # see layer.Streamlines
 
 
 class TrackRows:

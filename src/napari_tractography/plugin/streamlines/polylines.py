@@ -70,23 +70,12 @@ def _rank(index: NDArray[np.int64]) -> NDArray[np.uint64]:
 
 @dataclass(frozen=True, slots=True)
 class Pieces:
-    """Separate straight pieces, two vertices each, to be drawn one after the other.
+    """Separate straight pieces, two vertices each, to be drawn one after the other."""
 
-    Attributes
-    ----------
-    xyz : (2 n_pieces, 3) float32
-        Ends of the pieces.
-    rgba : (2 n_pieces, 4) float32
-        Their colours.
-    distance : (2 n_pieces,) float32
-        Distance from the slice, mm.
-    start : (n_pieces,) int64
-        The point from which the segment of each piece starts.
-    """
-
-    xyz: Floats
-    rgba: Floats
-    distance: Floats
+    xyz: Floats  # (2 n_pieces, 3) float32: ends of the pieces
+    rgba: Floats  # (2 n_pieces, 4) float32: their colours
+    distance: Floats  # (2 n_pieces,) float32: distance from the slice, mm
+    # (n_pieces,) int64: the point from which the segment of each piece starts.
     start: NDArray[np.int64]
 
 
@@ -167,39 +156,22 @@ def nearest_piece(
 
 @dataclass(frozen=True, slots=True)
 class Slab:
-    """What lies between two parallel planes across an axis.
+    """What lies between two parallel planes across an axis."""
 
-    Attributes
-    ----------
-    axis : int
-        The column of points.
-    position : float
-        The middle, mm.
-    half_mm : float
-        Half of the thickness.
-    """
-
-    axis: int
-    position: float
-    half_mm: float
+    axis: int  # the column of points
+    position: float  # the middle, mm
+    half_mm: float  # half of the thickness
 
 
 @dataclass(frozen=True, slots=True)
 class Blocks:
-    """Spheres around pieces of polylines, of at most :data:`BLOCK_POINTS` segments each.
+    """Spheres around pieces of polylines, of at most :data:`BLOCK_POINTS` segments each."""
 
-    Attributes
-    ----------
-    starts : (n_blocks + 1,) int64
-        The first point of each block, and the number of points; the last segment of a block ends
-        with the first point of the next.
-    centres : (n_blocks, 3) float32
-    radii : (n_blocks,) float32
-    """
-
+    # (n_blocks + 1,) int64: the first point of each block, and the number of points; the last
+    # segment of a block ends with the first point of the next.
     starts: NDArray[np.int64]
-    centres: Floats
-    radii: Floats
+    centres: Floats  # (n_blocks, 3) float32
+    radii: Floats  # (n_blocks,) float32
 
     @classmethod
     def around(cls, xyz: Floats, joined: NDArray[np.bool_]) -> Blocks:

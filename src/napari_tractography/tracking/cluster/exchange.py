@@ -41,18 +41,10 @@ class NotThereError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class FiledArray:
-    """An array in a file.
+    """An array in a file."""
 
-    Attributes
-    ----------
-    path : str
-        Of a .npy file.
-    sha256 : str
-        Of its numbers, see :func:`sha256_of_array`.
-    """
-
-    path: str
-    sha256: str
+    path: str  # of a .npy file
+    sha256: str  # of its numbers, see sha256_of_array
 
     def opened(self) -> NDArray[Any]:
         """Return the array, mapped into memory, read-only.
@@ -70,20 +62,10 @@ class FiledArray:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FiledTractogram:
-    """A tractogram whose points are in a file.
+    """A tractogram whose points are in a file."""
 
-    Attributes
-    ----------
-    path : str
-        Of a file with the points, float32, one after the other.
-    others : StreamlineArrays
-        The other arrays; no points.
-    tally : dict of StopReason to int
-    n_seeds : int
-    """
-
-    path: str
-    others: StreamlineArrays
+    path: str  # of a file with the points, float32, one after the other
+    others: StreamlineArrays  # the other arrays; no points
     tally: dict[StopReason, int]
     n_seeds: int
 
@@ -112,12 +94,7 @@ class FiledTractogram:
 
 @dataclass(frozen=True, slots=True)
 class Exchange:
-    """A folder that a client and its workers see under one path.
-
-    Attributes
-    ----------
-    folder : Path
-    """
+    """A folder that a client and its workers see under one path."""
 
     folder: Path
 

@@ -44,16 +44,11 @@ class _Array:
 
 @dataclass(slots=True, eq=False)
 class SharedPlan:
-    """What all seed ranges of a run have in common.
+    """What all seed ranges of a run have in common."""
 
-    Attributes
-    ----------
-    table, field, settings, regions
-        Those of a plan, see :class:`napari_tractography.tracking.plan.Plan`, with arrays that say
-        whether they can be written to. The arrays of `field` that are those of the table are empty,
-        and so are the table's own that kernels fill.
-    """
-
+    # table, field, settings, regions: those of a plan, see tracking.plan.Plan, with arrays that say
+    # whether they can be written to. The arrays of `field` that are those of the table are empty,
+    # and so are the table's own that kernels fill.
     table: Any
     field: Any
     settings: codes.Settings

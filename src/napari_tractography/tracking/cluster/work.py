@@ -27,26 +27,15 @@ RUNNING = ("executing", "long-running")  # of Dask's states of a task
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Done:
-    """A range of seeds that has been tracked.
+    """A range of seeds that has been tracked."""
 
-    Attributes
-    ----------
-    result : Tractogram or FiledTractogram
-        Or what a function made of it.
-    n_seeds, n_streamlines, n_bytes : int
-        Tracked; the bytes are those of the points.
-    seconds : float
-        That tracking took.
-    backend : str
-        What the worker tracked on.
-    """
-
-    result: Any
+    result: Any  # or what a function made of it
+    # n_seeds, n_streamlines, n_bytes: tracked; the bytes are those of the points.
     n_seeds: int
     n_streamlines: int
     n_bytes: int
-    seconds: float
-    backend: str
+    seconds: float  # that tracking took
+    backend: str  # what the worker tracked on
 
     def __sizeof__(self) -> int:
         """Return the bytes in memory, which Dask asks for."""

@@ -76,25 +76,13 @@ def iter_chunks(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class DeviceTractogram:
-    """Streamlines that stay on a GPU.
+    """Streamlines that stay on a GPU."""
 
-    Attributes
-    ----------
-    points : (n_points, 3) float32 cupy.ndarray
-        RAS+ mm.
-    offsets : (n_streamlines + 1,) int64 cupy.ndarray
-    seed_index : (n_streamlines,) int64 cupy.ndarray
-    stop_reasons : (n_streamlines, 2) uint8 cupy.ndarray
-    lengths_mm : (n_streamlines,) float32 cupy.ndarray
-    tally : dict of StopReason to int
-    n_seeds : int
-    """
-
-    points: Any
-    offsets: Any
-    seed_index: Any
-    stop_reasons: Any
-    lengths_mm: Any
+    points: Any  # (n_points, 3) float32 cupy.ndarray: RAS+ mm
+    offsets: Any  # (n_streamlines + 1,) int64 cupy.ndarray
+    seed_index: Any  # (n_streamlines,) int64 cupy.ndarray
+    stop_reasons: Any  # (n_streamlines, 2) uint8 cupy.ndarray
+    lengths_mm: Any  # (n_streamlines,) float32 cupy.ndarray
     tally: dict[StopReason, int]
     n_seeds: int
 

@@ -81,27 +81,13 @@ class BatchDevice(Protocol):
 
 @dataclass(slots=True)
 class Sizing:
-    """How many seeds the next batch gets.
+    """How many seeds the next batch gets."""
 
-    Attributes
-    ----------
-    budget : int
-        Bytes that a batch may take on the device.
-    seed_bytes : int
-        Bytes that a seed takes, without its points.
-    n_seeds : int
-        Seeds of the next batch.
-    largest : int
-        What `n_seeds` may grow to: less after every lack of memory.
-    max_points : int
-        Of a batch.
-    """
-
-    budget: int
-    seed_bytes: int
-    n_seeds: int = FIRST_BATCH
-    largest: int = MAX_BATCH
-    max_points: int = MAX_POINTS
+    budget: int  # bytes that a batch may take on the device
+    seed_bytes: int  # bytes that a seed takes, without its points
+    n_seeds: int = FIRST_BATCH  # seeds of the next batch
+    largest: int = MAX_BATCH  # what `n_seeds` may grow to: less after every lack of memory
+    max_points: int = MAX_POINTS  # of a batch
 
     def __post_init__(self) -> None:
         self.largest = max(1, min(self.largest, self.budget // max(self.seed_bytes, 1)))

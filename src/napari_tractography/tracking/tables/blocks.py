@@ -23,21 +23,14 @@ assert MISSING == SLOT_MISSING
 
 @dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
 class BlockTable:
-    """The orientations of an image, a vector a voxel, as far as they have been worked out.
-
-    Attributes
-    ----------
-    store : BlockStore
-    to_voxel : (3, 4) float32
-        RAS+ mm to voxel coordinates.
-    """
+    """The orientations of an image, a vector a voxel, as far as they have been worked out."""
 
     kernel: ClassVar[str] = BLOCKS
     shared: ClassVar[tuple[str, ...]] = ()
     filled: ClassVar[tuple[str, ...]] = ()
 
     store: BlockStore
-    to_voxel: NDArray[np.float32]
+    to_voxel: NDArray[np.float32]  # (3, 4) float32: RAS+ mm to voxel coordinates
 
     @property
     def values(self) -> NDArray[np.float32]:

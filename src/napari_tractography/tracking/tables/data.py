@@ -22,48 +22,32 @@ class FodTable:
 
     Rows of `coefficients` and `masses` are filled when a streamline first comes near, or
     all at once where the FOD lies on a GPU; there the arrays with a row a voxel lie, too.
-
-    Attributes
-    ----------
-    voxel_rows : (x, y, z) int32
-        Row of each voxel in the arrays below, -1 where it is empty.
-    words : (n, 2) uint64
-        The same in a twentieth of the memory: of 64 voxels in C order each, which of them have a
-        row, and how many voxels before them do. Empty where the rows lie on a GPU.
-    values : (n_rows, n_coefficients) float32
-        The FOD's own coefficients.
-    change : (n_coefficients, n_padded) float32
-        ``values @ change`` are those in the basis of
-        :mod:`napari_tractography.fields.polynomials`, RAS+ axes, times `scale`; filled up with
-        zeros.
-    coefficients : (n_rows + 1, n_padded) uint16
-        The bits of those as half floats, which puts amplitudes off by 1/10000 of the largest up to
-        lmax 8, by 1/500 for lmax 16: it is memory that tracking waits for, and this is half as
-        much. After them a bound: no amplitude of the voxel is larger, in any direction; -1 where
-        the row is not filled yet. The last row, of zeros, stands for empty voxels.
-    masses : (n_rows + 1,) float32
-        Mean over the sphere of the non-negative amplitude.
-    to_voxel : (3, 4) float32
-        RAS+ mm to voxel coordinates.
-    lmax : int
-        Largest degree.
-    scale : float32
-        What amplitudes are multiplied by: a power of two.
     """
 
     kernel: ClassVar[str] = COEFFICIENTS
     shared: ClassVar[tuple[str, ...]] = ("voxel_rows", "words", "values")
     filled: ClassVar[tuple[str, ...]] = ("coefficients", "masses")
 
+    # (x, y, z) int32: row of each voxel in the arrays below, -1 where it is empty.
     voxel_rows: NDArray[np.int32]
+    # (n, 2) uint64: the same in a twentieth of the memory: of 64 voxels in C order each, which of
+    # them have a row, and how many voxels before them do. Empty where the rows lie on a GPU.
     words: NDArray[np.uint64]
-    values: NDArray[np.float32]
+    values: NDArray[np.float32]  # (n_rows, n_coefficients) float32: the FOD's own coefficients
+    # (n_coefficients, n_padded) float32: `values @ change` are those in the basis of
+    # fields.polynomials, RAS+ axes, times `scale`; filled up with zeros.
     change: NDArray[np.float32]
+    # (n_rows + 1, n_padded) uint16: the bits of those as half floats, which puts amplitudes off by
+    # 1/10000 of the largest up to lmax 8, by 1/500 for lmax 16: it is memory that tracking waits
+    # for, and this is half as much. After them a bound: no amplitude of the voxel is larger, in any
+    # direction; -1 where the row is not filled yet. The last row, of zeros, stands for empty
+    # voxels.
     coefficients: NDArray[np.uint16]
+    # (n_rows + 1,) float32: mean over the sphere of the non-negative amplitude.
     masses: NDArray[np.float32]
-    to_voxel: NDArray[np.float32]
-    lmax: int
-    scale: np.float32
+    to_voxel: NDArray[np.float32]  # (3, 4) float32: RAS+ mm to voxel coordinates
+    lmax: int  # largest degree
+    scale: np.float32  # what amplitudes are multiplied by: a power of two
 
     @property
     def anchor(self) -> NDArray[np.float32]:

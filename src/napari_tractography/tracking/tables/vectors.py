@@ -19,28 +19,18 @@ from .builders import to_voxel_matrix
 
 @dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
 class VectorTable:
-    """The numbers of every voxel that holds some: 12 bytes a vector, 24 a tensor.
-
-    Attributes
-    ----------
-    voxel_rows : (x, y, z) int32
-        Row of each voxel, -1 where it is empty.
-    vectors : (n_rows, n) float32
-        RAS+: vectors one after the other, or xx, yy, zz, xy, xz and yz of a tensor.
-    to_voxel : (3, 4) float32
-        RAS+ mm to voxel coordinates.
-    is_tensor : bool
-        Whether main eigenvectors are followed.
-    """
+    """The numbers of every voxel that holds some: 12 bytes a vector, 24 a tensor."""
 
     kernel: ClassVar[str] = VECTORS
     shared: ClassVar[tuple[str, ...]] = ("voxel_rows", "vectors")
     filled: ClassVar[tuple[str, ...]] = ()
 
-    voxel_rows: NDArray[np.int32]
+    voxel_rows: NDArray[np.int32]  # (x, y, z) int32: row of each voxel, -1 where it is empty
+    # (n_rows, n) float32: RAS+: vectors one after the other, or xx, yy, zz, xy, xz and yz of a
+    # tensor.
     vectors: NDArray[np.float32]
-    to_voxel: NDArray[np.float32]
-    is_tensor: bool
+    to_voxel: NDArray[np.float32]  # (3, 4) float32: RAS+ mm to voxel coordinates
+    is_tensor: bool  # whether main eigenvectors are followed
 
     @property
     def values(self) -> NDArray[np.float32]:

@@ -32,30 +32,14 @@ MAX_ROWS = 12
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Shown:
-    """What was measured.
+    """What was measured."""
 
-    Attributes
-    ----------
-    table : Table
-        What Copy and CSV take.
-    draw : callable, optional
-        Draws it on a figure.
-    plot : matplotlib.figure.Figure, optional
-        On which it is drawn already.
-    why_no_plot : str
-        A sentence, where it cannot be drawn.
-    is_side_by_side : bool
-        Whether the table itself is shown, its rows as columns.
-    file : str
-        What files are called, without an ending.
-    """
-
-    table: Table
-    file: str
-    draw: Callable[[Any], Any] | None = None
-    is_side_by_side: bool = False
-    plot: Any = None
-    why_no_plot: str = ""
+    table: Table  # what Copy and CSV take
+    file: str  # what files are called, without an ending
+    draw: Callable[[Any], Any] | None = None  # draws it on a figure
+    is_side_by_side: bool = False  # whether the table itself is shown, its rows as columns
+    plot: Any = None  # on which it is drawn already
+    why_no_plot: str = ""  # a sentence, where it cannot be drawn
 
     def plotted(self) -> Shown:
         """Draw the plot; in a thread, as loading Matplotlib and large plots take a while."""

@@ -53,18 +53,10 @@ THREADS_SPEC = ParameterSpec(
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """The devices of this machine.
+    """The devices of this machine."""
 
-    Attributes
-    ----------
-    devices : tuple of Device
-        The CPU and all GPUs.
-    problem : str
-        One sentence on why there is no GPU, or "".
-    """
-
-    devices: tuple[Device, ...] = ()
-    problem: str = ""
+    devices: tuple[Device, ...] = ()  # the CPU and all GPUs
+    problem: str = ""  # one sentence on why there is no GPU, or ""
 
 
 def find() -> Found:
