@@ -76,7 +76,7 @@ class InputKind(Kind):
 
     short: str  # what a voxel holds, in a word or two
     kernel: str  # what follows it: COEFFICIENTS, VECTORS, EIGENVECTORS or BLOCKS
-    # Ways to choose among vectors (Algorithm.among_vectors) for which its coefficients are followed.
+    # Ways to choose, of Algorithm.among_vectors, for which its coefficients are followed.
     expanded_for: tuple[str, ...] = ()
     lmax: int = 0  # largest degree of those
     # Gives them, (n_voxels, n_coefficients) float32 in tournier07 and RAS+ axes, of the numbers of

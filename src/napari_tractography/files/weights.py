@@ -61,6 +61,9 @@ def listed_weights(weights: Any) -> NDArray[np.float32]:
 def load_weights(path: str | PathLike[str], name: str = "") -> NDArray[np.float32]:
     """Read one weight a streamline.
 
+    Raises FileError when the file is missing, cannot be read or holds no such numbers, or infinite
+    ones.
+
     Parameters
     ----------
     path : path-like
@@ -72,11 +75,6 @@ def load_weights(path: str | PathLike[str], name: str = "") -> NDArray[np.float3
     Returns
     -------
     (n_streamlines,) float32
-
-    Raises
-    ------
-    FileError
-        When the file is missing, cannot be read or holds no such numbers, or infinite ones.
     """
     file = existing_file(path)
     with explained(file), telling(file):
@@ -131,10 +129,7 @@ def columns_of(path: str | PathLike[str]) -> list[str]:
 def save_weights(weights: ArrayLike, path: str | PathLike[str]) -> None:
     """Write weights as text, one a line, whole or not at all; MRtrix3 reads it.
 
-    Raises
-    ------
-    FileError
-        When it cannot be written.
+    Raises FileError when it cannot be written.
     """
     values = np.asarray(weights, dtype=np.float32)
     with written_whole(path) as temporary:

@@ -25,10 +25,7 @@ class Axis:
 
     Which end comes first makes no difference to the angles about it.
 
-    Raises
-    ------
-    InvalidParameterError
-        When the ends are the same, or no positions.
+    Raises InvalidParameterError when the ends are the same, or no positions.
     """
 
     start_mm: tuple[float, float, float]
@@ -103,10 +100,6 @@ def helix_angles_deg(
         RAS+ mm. What lies on the axis has no angle: NaN.
     directions : (n, 3) array_like
         RAS+, of any length and either sense.
-    axis : Axis
-
-    References
-    ----------
     Streeter et al. (1969), Circulation Research 24, 339.
     """
     outwards = axis.outwards(points_mm)

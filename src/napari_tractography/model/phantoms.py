@@ -62,6 +62,9 @@ class Phantom:
 def make_phantom(name: str, *, affine: ArrayLike | None = None, lmax: int = PHANTOM_LMAX) -> Fod:
     """Return the FOD of a phantom, in the tournier07 basis.
 
+    Raises InvalidParameterError when there is no such phantom or lmax makes no sense;
+    InvalidGridError when the affine cannot be inverted.
+
     Parameters
     ----------
     name : str
@@ -71,13 +74,6 @@ def make_phantom(name: str, *, affine: ArrayLike | None = None, lmax: int = PHAN
         directions and their streamlines turn, stretch and mirror with the affine.
     lmax : int
         Largest degree: even, from 2.
-
-    Raises
-    ------
-    InvalidParameterError
-        When there is no such phantom or lmax makes no sense.
-    InvalidGridError
-        When the affine cannot be inverted.
     """
     phantom = _phantom(name)
     if lmax not in range(2, MAX_LMAX + 1, 2):

@@ -87,10 +87,7 @@ def write_streamlines(path: str, data: Any, attributes: dict[str, Any]) -> list[
     one, in RAS+ mm with the axes reversed to (z, y, x). A name without an ending, as napari's
     dialog proposes, gets the one that napari itself adds, the manifest's first.
 
-    Raises
-    ------
-    FileError
-        When the ending is unknown, or a file is there already that was not named.
+    Raises FileError when the ending is unknown, or a file is there already that was not named.
     """
     metadata = attributes.get("metadata", {})
     tractogram, grid = metadata.get("tractogram"), metadata.get("grid")
@@ -161,11 +158,8 @@ def _open_project(path: str | list[str]) -> list[Any]:
 def _of_tracks(data: Any, attributes: dict[str, Any], grid: Grid | None) -> Tractogram:
     """Return the lines of a plain tracks layer, whose rows are (track, time, z, y, x).
 
-    Raises
-    ------
-    FileError
-        When the tracks are not in three dimensions. napari would take a ValueError for "another
-        writer, please".
+    Raises FileError when the tracks are not in three dimensions. napari would take a ValueError for
+    "another writer, please".
     """
     known = ("name", "scale", "translate", "rotate", "shear", "affine")
     layer = Tracks(data, **{name: attributes[name] for name in known if name in attributes})

@@ -45,19 +45,10 @@ DIRECTED_QUANTILE = 0.85  # seeds lie in the voxels above it
 
 
 def run_demo(fod_path: str | None, output: Path | None) -> int:
-    """Show the demonstration; return the exit code.
+    """Show an FOD, or without one the embedded phantom; return the exit code.
 
-    Parameters
-    ----------
-    fod_path : str, optional
-        FOD volume to show instead of the embedded phantom.
-    output : Path, optional
-        Folder for ``demo.png`` and ``demo.trk``; without it the window stays open.
-
-    Raises
-    ------
-    TractographyError
-        When the FOD cannot be used or the results cannot be written.
+    With a folder for them ``demo.png`` and ``demo.trk`` are written; without it the window stays
+    open. Raises TractographyError when the FOD cannot be used or the results cannot be written.
     """
     if output is not None:
         try:

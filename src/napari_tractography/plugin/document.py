@@ -48,16 +48,8 @@ class LayerRef:
     """Data that a bundle is tracked with, by the layer that shows them; they may be closed.
 
     The layer is not kept alive: a bundle still says what it was tracked in when that is gone.
-    One layer has one reference.
-
-    Parameters
-    ----------
-    layer : napari.layers.Layer
-
-    Attributes
-    ----------
-    instead : LayerRef or None
-        Of an FOD that is being read: what was chosen before, should nothing come of it.
+    One layer has one reference. Of an FOD that is being read `instead` is what was chosen before,
+    should nothing come of it.
     """
 
     _known: ClassVar[weakref.WeakKeyDictionary[Any, LayerRef]] = weakref.WeakKeyDictionary()
@@ -331,14 +323,9 @@ class Document:
     def act(self, text: str, change: Callable[[Snapshot], Snapshot], *, key: Any = None) -> bool:
         """Do something that can be undone; return whether anything changed.
 
-        Parameters
-        ----------
-        text : str
-            What is done: "Move seed 2".
-        change : callable
-            From the snapshot of now to the one after it; the same one where nothing changes.
-        key : hashable, optional
-            What is set. Values of one key that follow each other closely are one step.
+        `text` says what: "Move seed 2". `change` goes from the snapshot of now to the one after it,
+        the same one where nothing changes. Values of one `key` that follow each other closely are
+        one step.
         """
         before, now = self.now, change(self.now)
         if now is before:
@@ -361,11 +348,8 @@ class Document:
     def amend(self, change: Callable[[Snapshot], Snapshot], *, everywhere: bool = False) -> None:
         """Change what is no step of its own: what follows by itself from what was done.
 
-        Parameters
-        ----------
-        change : callable
-        everywhere : bool
-            Whether snapshots before and after are changed, too, so that undo does not lose it.
+        Snapshots before and after are changed, too, if it is `everywhere`, so that undo does not
+        lose it.
         """
         if everywhere:
             for steps in (self._past, self._future):
@@ -389,11 +373,8 @@ class Document:
     def hold(self, control: object = None) -> None:
         """Begin a gesture: all that is done until :meth:`release` is one step.
 
-        Parameters
-        ----------
-        control : object, optional
-            That is being typed in: an act of another key than the first one, and another gesture,
-            end this one, too, as there is no telling whether the control is left.
+        Of a control that is being typed in an act of another key than the first one, and another
+        gesture, end this one, too, as there is no telling whether the control is left.
         """
         if control is not self._control:
             self.release()
@@ -492,12 +473,8 @@ class Document:
     def precede(self, text: str, change: Callable[[Snapshot], Snapshot]) -> None:
         """Put a step before all others, such as what was done before a project was saved.
 
-        Parameters
-        ----------
-        text : str
-            What was done.
-        change : callable
-            From the first snapshot that there is, which follows that step, to the one before it.
+        `change` goes from the first snapshot that there is, which follows that step, to the one
+        before it.
         """
         steps = [*self._past, *filter(None, [self._held])]
         first = steps[0].other if steps else self.now

@@ -38,21 +38,16 @@ READ_FIELDS = ("fod", "mask", "tissues", "seeds", "regions", "between")
 class Bundle:
     """Streamlines with a name, and what makes them.
 
+    Raises InvalidParameterError when the name is empty.
+
     Parameters
     ----------
-    name : str
     source : Recipe or TractogramFile
         Where the streamlines come from, with their edits and weights.
     colour : str
         One colour such as "#ff8800", or a colour mode of the layer such as "direction".
-    visible : bool
     look : mapping, optional
         What else a layer needs to look the same: plain values, as JSON has them, kept as they are.
-
-    Raises
-    ------
-    InvalidParameterError
-        When the name is empty.
     """
 
     def __init__(
@@ -136,15 +131,12 @@ class Bundle:
     def tractogram(self, **execution: Unpack[ExecutionKeywords]) -> Tractogram:
         """Return the streamlines, made when first asked for; warn when they are not as they were.
 
+        Raises TractographyError when a file is gone or something is wrong with the input.
+
         Parameters
         ----------
         **execution
             How to track: the fields of :class:`~napari_tractography.tracking.inputs.Execution`.
-
-        Raises
-        ------
-        TractographyError
-            When a file is gone or something is wrong with the input.
         """
         if self._tractogram is None:
             self._finish(self._source.edit(self.whole(**execution)))
@@ -240,10 +232,7 @@ class Bundle:
         Its digest is not known; weights and edits by streamline number are left out, as they belong
         to other streamlines.
 
-        Raises
-        ------
-        InvalidParameterError
-            When it comes from a file of streamlines.
+        Raises InvalidParameterError when it comes from a file of streamlines.
         """
         source = self._source
         if not isinstance(source, Recipe):

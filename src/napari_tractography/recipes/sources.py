@@ -79,10 +79,7 @@ class FodSource:
 
         Where the file is read anyway, :meth:`read` gives the SHA-256 in the same pass.
 
-        Raises
-        ------
-        FileError
-            When there is no such file, or it cannot be read.
+        Raises FileError when there is no such file, or it cannot be read.
         """
         file = existing_file(path).absolute()
         digest = sha256_of(file) if hashed else ""
@@ -109,6 +106,8 @@ class FodSource:
     ) -> FodSource:
         """Name the file of an image, and how fibres are found in it now.
 
+        Raises FileError when the file cannot be read, or does not hold that image.
+
         Parameters
         ----------
         fod : Fod
@@ -119,11 +118,6 @@ class FodSource:
             For the ODFs of blocks of that image.
         hashed : bool
             Whether its SHA-256 is taken.
-
-        Raises
-        ------
-        FileError
-            When the file cannot be read, or does not hold that image.
         """
         location = str(path) if is_remote(path) else str(existing_image(path).absolute())
         if is_remote(path):
@@ -135,10 +129,7 @@ class FodSource:
     def sha256_now(self, folder: Path | None = None) -> str:
         """Return the SHA-256 of the file as it is now, "" of a phantom.
 
-        Raises
-        ------
-        FileError
-            When it is gone or cannot be read.
+        Raises FileError when it is gone or cannot be read.
         """
         if not self.path:
             return ""
@@ -156,6 +147,9 @@ class FodSource:
 
         An image is not read yet, but for its SHA-256.
 
+        Raises TractographyError when the file is missing or no usable FOD, or the phantom is
+        unknown.
+
         Parameters
         ----------
         folder : Path, optional
@@ -168,11 +162,6 @@ class FodSource:
         fod : Fod
         source : FodSource
             This one, with the SHA-256 and the kind.
-
-        Raises
-        ------
-        TractographyError
-            When the file is missing or no usable FOD, or the phantom is unknown.
         """
         if self.image is not None:
             return self._read_image(self.image, folder, hashed)
@@ -262,10 +251,8 @@ class SeedSource:
 
         Those on the interface need the tissue image.
 
-        Raises
-        ------
-        TractographyError
-            When the kind is unknown, a file cannot be read or a number is impossible.
+        Raises TractographyError when the kind is unknown, a file cannot be read or a number is
+        impossible.
         """
         drawn = {"random_seed": self.random_seed, "first": self.first}
         if self.kind == "sphere":

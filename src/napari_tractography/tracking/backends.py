@@ -58,10 +58,7 @@ def may_use_a_gpu(execution: Execution) -> bool:
 def choose(plan: Plan, execution: Execution) -> Choice:
     """Return the backend that a name, the environment or the costs stand for.
 
-    Raises
-    ------
-    BackendError
-        When there is no such backend here.
+    Raises BackendError when there is no such backend here.
     """
     if not isinstance(execution.backend, str):
         return Choice(runner=execution.backend)
@@ -82,10 +79,7 @@ def iter_chunks(
     A GPU that "auto" chose and that fails before the first chunk gives way to the CPU. While there
     is nothing to do but wait, chunks without seeds come: the caller can close this between them.
 
-    Raises
-    ------
-    BackendError
-        When a GPU that was asked for by name fails, or any after the first chunk.
+    Raises BackendError when a GPU that was asked for by name fails, or any after the first chunk.
     """
     report = Report() if report is None else report
     if choice.runner is not None:
@@ -137,10 +131,8 @@ def iter_chunks(
 def track_on_device(plan: Plan, execution: Execution) -> cuda.DeviceTractogram:
     """Track on one GPU and leave the streamlines there.
 
-    Raises
-    ------
-    BackendError
-        When there is no GPU, when the backend is none or is several, or when the GPU fails.
+    Raises BackendError when there is no GPU, when the backend is none or is several, or when the
+    GPU fails.
     """
     if not isinstance(execution.backend, str):
         raise BackendError(

@@ -55,10 +55,7 @@ def cpu_count() -> int:
 def n_gpus() -> int:
     """Return the number of GPUs that CUDA can use.
 
-    Raises
-    ------
-    BackendError
-        When there is none, no driver or no CuPy; one sentence that says which.
+    Raises BackendError when there is none, no driver or no CuPy; one sentence that says which.
     """
     from ..runtime.arrays import REMEDY, import_cupy  # on use: the command's help needs no NumPy
 
@@ -94,10 +91,7 @@ def choose_gpus(backend: str) -> tuple[int, ...]:
 
     Plain "cuda" is the GPU with most free memory, unless processes take turns, see :func:`in_turn`.
 
-    Raises
-    ------
-    BackendError
-        When there is no such GPU.
+    Raises BackendError when there is no such GPU.
     """
     match = re.fullmatch(r"cuda(?::(\d+|all))?", backend)
     if match is None:

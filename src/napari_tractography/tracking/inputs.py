@@ -188,10 +188,7 @@ def sorted_out(
 ) -> tuple[TrackingInput, Execution]:
     """Return what is to be tracked and how, of keywords.
 
-    Raises
-    ------
-    TypeError
-        When a name is unknown, or one of the parameters.
+    Raises TypeError when a name is unknown, or one of the parameters.
     """
     of_input = {name: keywords[name] for name in InputKeywords.__annotations__ if name in keywords}
     others = {name: value for name, value in keywords.items() if name not in of_input}
@@ -206,10 +203,7 @@ def sorted_out(
 def check_step(parameters: TrackingParameters, grid: Grid) -> list[str]:
     """Return a warning sentence where steps are very short for the voxels.
 
-    Raises
-    ------
-    InvalidParameterError
-        When they are so short that float32 positions hardly move.
+    Raises InvalidParameterError when they are so short that float32 positions hardly move.
     """
     farthest_mm = float(np.abs(grid.bounds_mm()).max())
     least_mm = LEAST_SPACINGS * float(np.spacing(np.float32(farthest_mm))) * parameters.parts
@@ -230,10 +224,7 @@ def check_step(parameters: TrackingParameters, grid: Grid) -> list[str]:
 def check_mask(mask: ArrayLike | None, fod: Fod) -> NDArray[np.uint8] | None:
     """Return the mask as (x, y, z) uint8, 1 inside, on the host or the GPU that it lies on.
 
-    Raises
-    ------
-    InvalidMaskError
-        When it has another shape than the FOD or is empty.
+    Raises InvalidMaskError when it has another shape than the FOD or is empty.
     """
     if mask is None:
         return None
@@ -263,10 +254,7 @@ def check_mask(mask: ArrayLike | None, fod: Fod) -> NDArray[np.uint8] | None:
 def check_backtracking(parameters: TrackingParameters) -> None:
     """Raise when streamlines cannot be taken back.
 
-    Raises
-    ------
-    InvalidParameterError
-        When the algorithm draws nothing, or steps differ in length.
+    Raises InvalidParameterError when the algorithm draws nothing, or steps differ in length.
     """
     if not parameters.backtrack:
         return
@@ -284,10 +272,8 @@ def check_backtracking(parameters: TrackingParameters) -> None:
 def check_seeds(inputs: TrackingInput) -> None:
     """Raise when no streamline can start. Of a run that selects see :func:`check_inside` as well.
 
-    Raises
-    ------
-    InvalidSeedsError
-        When every seed lies outside the volume, or directions are wanted and missing.
+    Raises InvalidSeedsError when every seed lies outside the volume, or directions are wanted and
+    missing.
     """
     seeds = inputs.seeds
     if not len(seeds):
@@ -307,7 +293,6 @@ def check_inside(seeds: Seeds, fod: Fod, n_most: int = 0) -> None:
     Parameters
     ----------
     seeds : Seeds
-    fod : Fod
     n_most : int
         Of seeds that can be continued: the most that are tracked. A sample of them is tested.
 

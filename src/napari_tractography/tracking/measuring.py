@@ -37,7 +37,6 @@ def cost_key(plan: Plan, gpus: Sequence[int], n_threads: int) -> str:
 
     Parameters
     ----------
-    plan : Plan
     gpus : sequence of int
         Empty for the CPU.
     n_threads : int
@@ -64,22 +63,17 @@ def measured(
 ) -> Generator[Tractogram, None, None]:
     """Hand chunks on and learn what they cost; the time that their receiver takes is left out.
 
+    Raises NothingTrackedError when the backend fails before the first chunk; BackendError when it
+    fails later.
+
     Parameters
     ----------
     chunks : generator of Tractogram
         Of a backend's loop; closed at the end.
-    plan : Plan
     report : Report
         Which that loop fills.
     gpus, n_threads
         What tracks, as of :func:`cost_key`.
-
-    Raises
-    ------
-    NothingTrackedError
-        When the backend fails before the first chunk.
-    BackendError
-        When it fails later.
     """
     seconds, first_seconds = 0.0, 0.0
     mm, first_mm = 0.0, 0.0

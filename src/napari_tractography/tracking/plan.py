@@ -127,8 +127,6 @@ def kernel_field(
 
     Parameters
     ----------
-    table : FodTable
-    parameters : TrackingParameters
     mask : (x, y, z) uint8, optional
     allowed : (n_directions, n_directions) uint8, optional
         Of a cone that is a function: which direction may follow which.
@@ -214,7 +212,6 @@ def kernel_settings(
 
     Parameters
     ----------
-    parameters : TrackingParameters
     scale : float
         Of the table: what its amplitudes are multiplied by.
     reach_deg : float, optional

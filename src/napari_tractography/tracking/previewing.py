@@ -39,6 +39,9 @@ def preview(
 ) -> tuple[Tractogram, bool]:
     """Track the beginning of a run; say why where all of it is too short.
 
+    Raises TractographyError when something is wrong with the input, or a number of threads is
+    impossible.
+
     Parameters
     ----------
     given : TrackingInput
@@ -60,11 +63,6 @@ def preview(
         Streamlines numbered as in the full run.
     bool
         Whether what tracked them needed neither loading nor compiling.
-
-    Raises
-    ------
-    TractographyError
-        When something is wrong with the input, or a number of threads is impossible.
     """
     plan = make_plan(given)
     report.begin("cpu", "a preview")
@@ -93,6 +91,8 @@ def track_preview(
 ) -> Tractogram:
     """Track all seeds of a plan, a block of seeds a thread.
 
+    Raises InvalidParameterError when the number of threads is impossible.
+
     Parameters
     ----------
     plan : Plan
@@ -111,11 +111,6 @@ def track_preview(
     -------
     Tractogram
         Streamlines numbered as in the full run.
-
-    Raises
-    ------
-    InvalidParameterError
-        When the number of threads is impossible.
     """
     n_workers = Execution(n_threads=n_threads).n_workers
     if kernels.stands_in(plan):

@@ -46,17 +46,14 @@ def most_seeds(inputs: TrackingInput) -> int:
 def iter_selected(inputs: TrackingInput, track: Track) -> Generator[Tractogram, None, None]:
     """Track until as many streamlines are accepted as are wanted, or give up with a warning.
 
+    Raises InvalidSeedsError when all seeds lie outside the image, and not those of one round alone;
+    raised by this call, before the first chunk.
+
     Yields
     ------
     Tractogram
         Chunks in seed order. The last ends with the last seed that was needed: its streamlines,
         its `n_seeds` and its tally are those of a run of just as many seeds.
-
-    Raises
-    ------
-    InvalidSeedsError
-        When all seeds lie outside the image, and not those of one round alone; raised by this
-        call, before the first chunk.
     """
     check_inside(inputs.seeds, inputs.fod, most_seeds(inputs))
     return _rounds(inputs, track if inputs.goal is None else partial(_reaching, inputs, track))
@@ -106,8 +103,6 @@ def that_reach(
 
     Parameters
     ----------
-    inputs : TrackingInput
-    chunk : Tractogram
     seeds : Seeds
         Those of the chunk are among them.
     first : int

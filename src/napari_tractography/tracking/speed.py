@@ -111,6 +111,8 @@ def make_case(
 ) -> Case:
     """Load what is tracked: an FOD, by default a phantom.
 
+    Raises TractographyError when a file cannot be read, or the mask lies elsewhere than the FOD.
+
     Parameters
     ----------
     fod_path : path-like, optional
@@ -119,11 +121,6 @@ def make_case(
         Where to track, on the grid of the FOD; by default wherever there is an FOD.
     n_threads : int
         For every contestant.
-
-    Raises
-    ------
-    TractographyError
-        When a file cannot be read, or the mask lies elsewhere than the FOD.
     """
     if fod_path is None:
         fod, mask = make_phantom(PHANTOM), phantom_mask(PHANTOM)
@@ -141,7 +138,6 @@ class Ours:
 
     Parameters
     ----------
-    label : str
     **settings
         Parameters that differ from the case's.
     """

@@ -66,9 +66,10 @@ def as_python(
 ) -> str:
     """Return a Python script that tracks what a request asks for and prints the digest.
 
+    Raises InvalidFodError when the FOD did not come from a file and is no phantom.
+
     Parameters
     ----------
-    request : Request
     fod_layer, mask_layer, seed_layer : Layer
         Where its FOD, its mask and the mask that it seeds from came from.
     region_layers : sequence of (Layer, int or None)
@@ -79,11 +80,6 @@ def as_python(
         Of the streamlines.
     edits : sequence of Edit
         What is done to them then.
-
-    Raises
-    ------
-    InvalidFodError
-        When the FOD did not come from a file and is no phantom.
     """
     fod = request.fod
     imports: set[str] = set()
@@ -157,12 +153,9 @@ def as_command(
 ) -> str:
     """Return a command that tracks what a request asks for; see :func:`as_python`.
 
-    Raises
-    ------
-    InvalidFodError, InvalidMaskError
-        When the FOD, a mask or a region is not as a file says.
-    InvalidTissuesError
-        When the tissue image is from no file, or is made of labels that are not FreeSurfer's.
+    Raises InvalidFodError or InvalidMaskError when the FOD, a mask or a region is not as a file
+    says; InvalidTissuesError when the tissue image is from no file, or is made of labels that are
+    not FreeSurfer's.
     """
     if is_of_image(fod_layer, request.fod):
         raise InvalidFodError(
@@ -264,10 +257,7 @@ def _quoted_on_windows(word: str) -> str:
 def path_of_tissues(tissues: Tissues) -> str:
     """Return the file of a tissue image.
 
-    Raises
-    ------
-    InvalidTissuesError
-        When there is none.
+    Raises InvalidTissuesError when there is none.
     """
     if not tissues.path:
         raise InvalidTissuesError(
@@ -379,10 +369,7 @@ def _python_volume(
 def _file_of(layer: Layer, voxels: NDArray[Any], grid: Grid, label: int | None = None) -> str:
     """Return the file of a layer.
 
-    Raises
-    ------
-    InvalidMaskError
-        When there is none or it holds something else.
+    Raises InvalidMaskError when there is none or it holds something else.
     """
     path = path_of(layer)
     if path is None:

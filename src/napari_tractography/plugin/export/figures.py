@@ -94,18 +94,9 @@ class Figure:
 def save_figure(viewer: Any, path: str | Path, figure: Figure) -> None:
     """Write what the canvas shows as a PNG of the size that was asked for, whole or not at all.
 
-    Parameters
-    ----------
-    viewer : napari.Viewer
-    path : path-like
-        Ends in .png. The file says its resolution, so that programs place it at that size.
-    figure : Figure
-
-    Raises
-    ------
-    FileError
-        When the ending is another, nothing is drawn, the picture would be too large or the file
-        cannot be written.
+    The file says its resolution, so that programs place it at that size. Raises FileError when the
+    ending is not .png, nothing is drawn, the picture would be too large or the file cannot be
+    written.
     """
     target = Path(path)
     if target.suffix.lower() != ".png":

@@ -48,20 +48,11 @@ def is_of_image(layer: Layer, fod: Fod) -> bool:
 def image_source(layer: Layer, fod: Fod) -> FodSource:
     """Return the image of a layer, and how its fibres are found, as a recipe names it.
 
-    That the file holds the image is looked at once; its SHA-256 is not taken.
+    The layer shows `fod`: an image, or ODFs of one. That the file holds the image is looked at
+    once; its SHA-256 is not taken.
 
-    Parameters
-    ----------
-    layer : Layer
-    fod : Fod
-        What it shows: an image, or ODFs of one.
-
-    Raises
-    ------
-    InvalidFodError
-        When the image did not come from a file and is no phantom.
-    FileError
-        When the file cannot be read, or does not hold the image.
+    Raises InvalidFodError when the image did not come from a file and is no phantom; FileError when
+    the file cannot be read, or does not hold the image.
     """
     odfs = layer.metadata.get(SOURCE_KEY)
     if isinstance(odfs, FodSource):
@@ -90,15 +81,7 @@ def image_source(layer: Layer, fod: Fod) -> FodSource:
 def note_odfs(created: Layer, layer: Layer, fod: Fod, odf_voxels: int) -> None:
     """Note on a layer of ODFs of which image they are, so that recipes can name them.
 
-    Parameters
-    ----------
-    made : Layer
-        The layer of the ODFs.
-    layer : Layer
-        Of the image.
-    fod : Fod
-        The image, with the scales by which the ODFs were made.
-    odf_voxels : int
+    `layer` shows the image, and `fod` has the scales by which the ODFs were made.
     """
     try:
         source = image_source(layer, fod)

@@ -31,30 +31,14 @@ def turntable(
     scale: float = 1.0,
     letters: bool = False,
 ) -> Generator[int, None, None]:
-    """Write a movie of one turn; yield the number of frames done after each.
+    """Write a movie of one turn, .gif or .mp4; yield the number of frames done after each.
 
     The caller, in the main thread, decides between frames whether to continue: closing the
-    generator cancels and leaves no file. The camera ends where it began.
+    generator cancels and leaves no file. The camera ends where it began. `scale` is pixels a screen
+    pixel; letters at the edges tell which side of the body they look to.
 
-    Parameters
-    ----------
-    viewer : napari.Viewer
-        In 3-D.
-    path : path-like
-        Ends in .gif or .mp4.
-    n_frames : int
-        Of one turn.
-    scale : float
-        Pixels a screen pixel.
-    letters : bool
-        Write at the edges which side of the body they look to.
-
-    Raises
-    ------
-    FileError
-        When the ending is another, the view is 2-D or the file cannot be written.
-    MissingPackageError
-        When imageio or imageio-ffmpeg is not installed.
+    Raises FileError when the ending is another, the view is 2-D or the file cannot be written;
+    MissingPackageError when imageio or imageio-ffmpeg is not installed.
     """
     with needs_extra("movies", "Movies take"):
         import imageio.v3 as imageio

@@ -28,11 +28,7 @@ def project_of(
 ) -> tuple[Project, dict[OpenBundle, str]]:
     """Return the bundles of a window as a project, and of those left out a sentence on why.
 
-    Parameters
-    ----------
-    bundles : BundleList
-    proven : bool
-        Whether digests are taken, which takes a while for millions of streamlines.
+    It is `proven` by digests, which take a while for millions of streamlines.
     """
     project, left_out = Project(), dict[OpenBundle, str]()
     for bundle in bundles.bundles:
@@ -102,20 +98,8 @@ def _request(bundles: BundleList, bundle: OpenBundle) -> tuple[Request | None, b
 def file_source(bundle: OpenBundle, *, proven: bool = True, named: bool = True) -> TractogramFile:
     """Return streamlines that were opened as the file that they are in, and what became of them.
 
-    Parameters
-    ----------
-    bundle : OpenBundle
-    proven : bool
-        Whether the digest is taken.
-    named : bool
-        Whether they must be in a file.
-
-    Raises
-    ------
-    InvalidTractogramError
-        When they are in no file.
-    FileError
-        When the file is gone.
+    It is `proven` by their digest. Raises InvalidTractogramError when they must be `named` and are
+    in no file; FileError when the file is gone.
     """
     state, shown = bundle.state, bundle.tractogram
     if shown is None or (named and state.path == OPENED):

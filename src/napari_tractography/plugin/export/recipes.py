@@ -36,21 +36,13 @@ from .layer_files import image_source, is_of_image, path_of
 def recipe_of(request: Request, layers: Sequence[Layer]) -> Recipe:
     """Return the recipe of a full run; the SHA-256 of its FOD is taken when it is saved.
 
-    Of a run that ended early it gives what had arrived, and ends there; between two regions, where
-    each has seeds of its own, it goes to the end and keeps the first streamlines.
+    One of the layers shows the FOD. Of a run that ended early it gives what had arrived, and ends
+    there; between two regions, where each has seeds of its own, it goes to the end and keeps the
+    first streamlines.
 
-    Parameters
-    ----------
-    request : Request
-    layers : sequence of Layer
-        One of which shows the FOD.
-
-    Raises
-    ------
-    InvalidFodError, InvalidTissuesError
-        When the FOD did not come from a file and is no phantom, or tissues are from no file.
-    FileError
-        When a file is gone, or does not hold the image that is shown.
+    Raises InvalidFodError or InvalidTissuesError when the FOD did not come from a file and is no
+    phantom, or tissues are from no file; FileError when a file is gone, or does not hold the image
+    that is shown.
     """
     fod, parameters = request.fod, request.parameters
     mask = None if request.mask is None else VolumeSource.of_array(request.mask, fod.grid)

@@ -33,24 +33,12 @@ def save_screenshot(
 ) -> None:
     """Write what a viewer shows as PNG, whole or not at all.
 
-    Parameters
-    ----------
-    viewer : napari.Viewer
-    path : path-like
-        Ends in .png.
-    scale : float
-        Pixels a screen pixel, of the canvas alone. Streamlines get as much wider.
-    canvas_only : bool
-        Leave out the window around the canvas.
-    transparent : bool
-        Leave out the background too.
-    letters : bool
-        Write at the edges which side of the body they look to.
+    `scale` is pixels a screen pixel, of the canvas alone, and streamlines get as much wider.
+    `canvas_only` leaves out the window around the canvas, `transparent` the background, too;
+    letters at the edges tell which side of the body they look to.
 
-    Raises
-    ------
-    FileError
-        When the ending is another, the picture would be too large or the file cannot be written.
+    Raises FileError when the ending is another, the picture would be too large or the file cannot
+    be written.
     """
     target = Path(path)
     if target.suffix.lower() != ".png":

@@ -48,9 +48,11 @@ HEADROOM = 1.5  # the volume stays grey, so that streamlines of any colour stand
 class FodOpening:
     """An FOD volume that is being read. Made and used in the main thread.
 
+    Raises TractographyError when the header tells that the file is no FOD that can be read. What
+    its volumes are is looked at in the thread.
+
     Parameters
     ----------
-    path : path-like
     viewer : napari.viewer.ViewerModel, optional
         To which the layer of the volume is added; what cannot be read is removed from it.
     kind : str
@@ -69,12 +71,6 @@ class FodOpening:
         Whether the file is being read.
     is_map_shown : bool
         Whether the layers show the whole map.
-
-    Raises
-    ------
-    TractographyError
-        When the header tells that the file is no FOD that can be read. What its volumes are is
-        looked at in the thread.
     """
 
     progressed = Signal(float)  # the fraction of the file that has been read
@@ -111,10 +107,7 @@ class FodOpening:
     def start(self) -> None:
         """Start reading and wait a moment for small files; without an event loop, for all files.
 
-        Raises
-        ------
-        TractographyError
-            When the file turns out in that time to be no FOD that can be read.
+        Raises TractographyError when the file turns out in that time to be no FOD that can be read.
         """
         self.is_under_way = True
         self._thread.start()

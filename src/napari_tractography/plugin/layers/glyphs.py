@@ -76,7 +76,6 @@ def glyph_mesh(
 
     Parameters
     ----------
-    fod : Fod
     space : DisplaySpace
         In which the FOD is shown.
     voxels : (n, 3) int64
@@ -193,9 +192,6 @@ class FodGlyphs:
 
     Parameters
     ----------
-    viewer : napari.viewer.ViewerModel
-    fod : Fod
-    space : DisplaySpace
     scale, min_amplitude : float
         See :func:`glyph_mesh`; :meth:`set_shape` changes them.
 

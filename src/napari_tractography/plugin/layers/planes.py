@@ -38,15 +38,7 @@ class SliceSurface(SurfaceOnVolume):
 
 
 class SlicePlanes:
-    """The slices of one volume in 3-D.
-
-    Parameters
-    ----------
-    viewer : napari.viewer.ViewerModel
-    source : Image
-        A 3-D volume. It is hidden in 3-D as long as its slices are shown.
-    beside : sequence of Layer
-        Other volumes that would veil the slices, hidden as well.
+    """The slices of one 3-D volume in 3-D; hidden meanwhile are it and others that would veil them.
 
     Attributes
     ----------
@@ -229,10 +221,7 @@ class SlicePlanes:
     ) -> tuple[int, NDArray[np.float64]] | None:
         """Return the axis of the first plane that a ray meets, and where; None for none.
 
-        Parameters
-        ----------
-        position, direction : (3,) float64
-            Of the ray from the eye, display mm (z, y, x).
+        The ray goes from the eye; position and direction, (3,) float64, are display mm (z, y, x).
         """
         scale = np.asarray(self.space.scale, float)
         start, way = (position - self.space.translate) / scale, direction / scale

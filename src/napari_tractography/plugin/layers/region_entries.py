@@ -27,10 +27,7 @@ INACTIVE_COLOUR = "#b9a3e3"
 class Holder:
     """The layer that shows a painting or spheres; regions of one painting have one in common.
 
-    Attributes
-    ----------
-    layer : Layer
-        Another one from time to time: layers go from bundle to bundle.
+    It is another one from time to time: layers go from bundle to bundle.
     """
 
     __slots__ = ("layer",)
@@ -111,13 +108,7 @@ def painted_layer(region: Region) -> Labels:
 def make_regions(state: RegionState, layer: Layer | None, space: DisplaySpace) -> Iterable[Region]:
     """Make the regions of a state: one for each sphere, or one of its labels if there are any.
 
-    Parameters
-    ----------
-    state : RegionState
-    layer : Layer or None
-        That shows it; None of one that was not shown yet.
-    space : DisplaySpace
-        Where its layer is shown.
+    `space` is where its layer is shown; None is the layer of a state that was not shown yet.
     """
     for *centre, radius_mm in state.spheres.tolist():
         yield Region.sphere(np.array(centre), radius_mm, state.role, name=state.name)

@@ -26,7 +26,6 @@ class Spheres(PointsOnVolume):
     ----------
     centres : (n, 3) array_like
         Display positions, (z, y, x).
-    radius_mm : float
     space : DisplaySpace
         In which they are shown.
     **kwargs

@@ -61,21 +61,11 @@ def tissue_layers(layers: Iterable[Layer]) -> list[Layer]:
 
 
 def tissues_of(layer: Layer, space: DisplaySpace) -> Tissues:
-    """Return the tissue image that a layer holds.
+    """Return the tissue image that one of :func:`tissue_layers` holds.
 
-    Parameters
-    ----------
-    layer : Labels or Image
-        One of :func:`tissue_layers`.
-    space : DisplaySpace
-        Of the FOD, in which a layer lies that has no affine of its own.
-
-    Raises
-    ------
-    InvalidTissuesError
-        When its values are neither fractions of tissues nor FreeSurfer's labels.
-    InvalidGridError
-        When the layer's affine makes no sense.
+    A layer that has no affine of its own lies in the space of the FOD. Raises InvalidTissuesError
+    when its values are neither fractions of tissues nor FreeSurfer's labels; InvalidGridError when
+    the layer's affine makes no sense.
     """
     created = shown_tissues(layer)
     if created is not None:

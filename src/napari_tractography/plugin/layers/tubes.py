@@ -44,10 +44,7 @@ def paths_layer(tractogram: Tractogram, space: DisplaySpace) -> Shapes:
 
     Each path has at most :data:`MAX_PATH_POINTS` points, evenly along the streamline.
 
-    Raises
-    ------
-    InvalidTractogramError
-        When there are none, or more than :data:`MAX_PATHS`.
+    Raises InvalidTractogramError when there are none, or more than :data:`MAX_PATHS`.
     """
     n = len(tractogram)
     if not 1 <= n <= MAX_PATHS:
@@ -76,10 +73,7 @@ def paths_layer(tractogram: Tractogram, space: DisplaySpace) -> Shapes:
 def tubes_layer(tractogram: Tractogram, space: DisplaySpace, *, radius_mm: float = 0.4) -> Surface:
     """Return streamlines as tubes, coloured by direction.
 
-    Raises
-    ------
-    InvalidTractogramError
-        When there are none, or more points than :data:`MAX_TUBE_POINTS`.
+    Raises InvalidTractogramError when there are none, or more points than :data:`MAX_TUBE_POINTS`.
     """
     if not len(tractogram) or tractogram.n_points > MAX_TUBE_POINTS:
         raise InvalidTractogramError(

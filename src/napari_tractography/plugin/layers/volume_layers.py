@@ -63,21 +63,12 @@ def fod_layer_data(fod: Fod) -> LayerData:
 def open_fod(path: str | PathLike[str], viewer: Any = None, *, kind: str = AUTO) -> LayerData:
     """Return an FOD volume as an image layer, as :func:`fod_layer_data` does, without waiting.
 
-    Of a large file the coefficients are read in a thread: until then :func:`fod_of` gives None.
+    Of a large file the coefficients are read in a thread: until then :func:`fod_of` gives None. The
+    layer will be added to the viewer, and is removed from it when reading fails. `kind` is that of
+    :func:`~napari_tractography.files.fods.load_fod`.
 
-    Parameters
-    ----------
-    path : path-like
-    viewer : napari.viewer.ViewerModel, optional
-        To which the layer will be added, and from which it is removed when reading fails.
-    kind : str
-        See :func:`~napari_tractography.files.fods.load_fod`.
-
-    Raises
-    ------
-    TractographyError
-        When the file cannot be read or is no FOD, as far as that is known at once. What is found
-        later is shown as a notification.
+    Raises TractographyError when the file cannot be read or is no FOD, as far as that is known at
+    once. What is found later is shown as a notification.
     """
     opening = FodOpening(path, viewer, kind=kind)
     opening.start()
@@ -184,13 +175,9 @@ def knows_affine(layer: Layer) -> bool:
 def tilted_layers(layers: Iterable[Layer], space: DisplaySpace) -> list[tuple[Layer, float]]:
     """Return how far from where it should be each volume is shown beside another, at most.
 
-    napari shows volumes on their own voxels, and so an oblique one without its tilt.
-
-    Returns
-    -------
-    list of (layer, float)
-        In the unit of the display: of volumes in sight that know their affine, and are more than
-        half a voxel of `space` away somewhere.
+    napari shows volumes on their own voxels, and so an oblique one without its tilt. In the unit of
+    the display: of volumes in sight that know their affine, and are more than half a voxel of
+    `space` away somewhere.
     """
     found = []
     for layer in filter(knows_affine, layers):
@@ -256,27 +243,11 @@ def mask_layers(layers: Iterable[Layer]) -> list[Layer]:
 
 
 def mask_of(layer: Layer, space: DisplaySpace) -> NDArray[np.bool_]:
-    """Return the mask that a layer shows, on the voxel grid of an FOD.
+    """Return the mask that a 3-D layer shows, (x, y, z) bool on the voxel grid of an FOD.
 
-    A mask belongs to the voxels of the FOD that it covers on the screen: its file may store
-    them in another order than the FOD's, and one painted in napari has no file.
-
-    Parameters
-    ----------
-    layer : Labels or Image
-        A 3-D layer.
-    space : DisplaySpace
-        Of the FOD.
-
-    Returns
-    -------
-    (x, y, z) bool
-        True where the layer is neither zero nor NaN, in the axes of the FOD.
-
-    Raises
-    ------
-    InvalidMaskError
-        When the layer's voxels are not those of the FOD.
+    True where the layer is neither zero nor NaN. A mask belongs to the voxels of the FOD that it
+    covers on the screen: its file may store them in another order than the FOD's, and one painted
+    in napari has no file. Raises InvalidMaskError when the layer's voxels are not those of the FOD.
     """
     own = display_space_of_layer(layer)
     wanted = space.shape_zyx
@@ -311,17 +282,7 @@ def voxels_of(layer: Layer, space: DisplaySpace) -> tuple[NDArray[Any], Grid]:
     In the order of its file where it has one. A layer that was painted in napari has none: it
     lies in the scanner's RAS+ mm as the FOD does that it covers on the screen.
 
-    Parameters
-    ----------
-    layer : Labels or Image
-        A 3-D layer.
-    space : DisplaySpace
-        Of the FOD.
-
-    Raises
-    ------
-    InvalidGridError
-        When the layer's affine makes no sense.
+    Raises InvalidGridError when the layer's affine makes no sense.
     """
     own = display_space_of_layer(layer)
     assert own.grid is not None

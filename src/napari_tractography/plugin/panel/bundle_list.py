@@ -69,13 +69,8 @@ HELP = (
 class BundleSection(QWidget):  # type: ignore[misc]
     """The list of bundles and its tools.
 
-    Parameters
-    ----------
-    bundles : BundleList
-    colour_chosen : callable
-        Called after a person chose a colour for the active bundle.
-    mirror : callable
-        Makes a mirrored copy of the active bundle.
+    `colour_chosen` is called after a person chose a colour for the active bundle; `mirror` makes a
+    mirrored copy of it.
     """
 
     def __init__(

@@ -27,14 +27,7 @@ WHICH = "The selected streamlines, or up to {} of all,"
 
 
 class OutputMenu(QPushButton):  # type: ignore[misc]
-    """A button with a menu of outputs.
-
-    Parameters
-    ----------
-    session : Session
-    pictures : Pictures
-        Which asks for movies.
-    """
+    """A button with a menu of outputs; `pictures` asks for movies."""
 
     def __init__(self, session: Session, pictures: Pictures) -> None:
         super().__init__()

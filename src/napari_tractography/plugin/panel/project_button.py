@@ -53,11 +53,7 @@ FILTER = f"Project (*{ENDING})"
 class ProjectButton(QPushButton):  # type: ignore[misc]
     """A button with a menu for projects, and a bar that shows how far one has been opened.
 
-    Parameters
-    ----------
-    bundles : BundleList
-    keep : bool
-        Whether what is unsaved is kept for a crash.
+    What is unsaved is kept for a crash if `keep`.
 
     Attributes
     ----------
@@ -181,11 +177,7 @@ class ProjectButton(QPushButton):  # type: ignore[misc]
     def open_project(self, path: str | Path, *, is_named: bool = True) -> bool:
         """Open a project in place of the bundles that there are; return whether it has begun.
 
-        Parameters
-        ----------
-        path : path-like
-        is_named : bool
-            Whether Save writes to it again.
+        Save writes to it again if it `is_named`.
         """
         with errors_shown():
             self._open(path, is_named=is_named)

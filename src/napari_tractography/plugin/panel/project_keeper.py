@@ -40,16 +40,7 @@ _closed: WeakKeyDictionary[Any, tuple[Snapshot, Path | None]] = WeakKeyDictionar
 class ProjectKeeper(QObject):  # type: ignore[misc]
     """Knows what is saved, says it in the title of the window, and saves by itself for a crash.
 
-    Parameters
-    ----------
-    bundles : BundleList
-    keep : bool
-        Otherwise nothing is written by itself.
-
-    Attributes
-    ----------
-    path : Path or None
-        The project that was saved or opened last.
+    Nothing is written by itself unless `keep`. `path` is the project that was saved or opened last.
     """
 
     def __init__(self, bundles: BundleList, parent: QObject, *, keep: bool = True) -> None:

@@ -41,12 +41,7 @@ from .widgets.busy_dialog import wait_for
 
 
 class ProjectLayers:
-    """Finds or adds the layers that the bundles of a project need.
-
-    Parameters
-    ----------
-    viewer : napari.viewer.ViewerModel
-    """
+    """Finds or adds the layers that the bundles of a project need."""
 
     def __init__(self, viewer: Any) -> None:
         self.viewer = viewer
@@ -54,12 +49,8 @@ class ProjectLayers:
     def fod_layers(self, project: Project, parent: QWidget) -> dict[FodSource, Layer]:
         """Return a layer for each FOD of a project, read where it is not open yet.
 
-        Raises
-        ------
-        TractographyError
-            When one cannot be read.
-        GivenUpError
-            When the person did not want to wait for it.
+        Raises TractographyError when one cannot be read; GivenUpError when the person did not want
+        to wait for it.
         """
         found: dict[FodSource, Layer] = {}
         for bundle in project.bundles.values():

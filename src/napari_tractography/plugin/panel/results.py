@@ -71,20 +71,12 @@ QUIET = (SLOWER,)  # what needs no action
 class Results(QWidget):  # type: ignore[misc]
     """Text of the result, with a notice and a progress bar that the panel shows elsewhere.
 
-    Parameters
-    ----------
-    session : Session
-        Its result is shown.
-    runs : RunControl
-        The progress of its runs is shown.
-
     Attributes
     ----------
     label : QLabel
         The result.
     notice : QLabel
         Whether the result is still what would be tracked, and why nothing comes; else empty.
-    progress : QProgressBar
     """
 
     def __init__(self, session: Session, runs: RunControl) -> None:

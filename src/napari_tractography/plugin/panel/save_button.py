@@ -29,13 +29,7 @@ WITH_GRID = TRK.endings[0]  # that is proposed; every other program reads it
 
 
 class SaveButton(QPushButton):  # type: ignore[misc]
-    """Asks where to, and saves the result of a session.
-
-    Parameters
-    ----------
-    session : Session
-        Its result is saved, on the grid of the FOD in which it was tracked.
-    """
+    """Saves the result of a session, on the grid of the FOD in which it was tracked."""
 
     def __init__(self, session: Session) -> None:
         super().__init__("Save...")

@@ -115,14 +115,9 @@ def checked(values: Mapping[str, Mapping[str, Any]]) -> Values:
 
 
 class PanelSettings(QObject):  # type: ignore[misc]
-    """Keeps what is set in a panel, and sets it again.
+    """Keeps what is set in a panel that is built and not yet shown, and sets it again.
 
-    Parameters
-    ----------
-    panel : TractographyPanel
-        Built, and not yet shown.
-    keep : bool
-        Otherwise nothing is read or written.
+    Nothing is read or written unless `keep`.
     """
 
     writing = False  # some panel's own: what is set in one leaves the others alone

@@ -21,12 +21,7 @@ from ..streamlines.layer import Streamlines
 class StatusPositions:
     """Puts positions that napari gives for this plugin's layers into the words of the field.
 
-    Layers of others are left alone.
-
-    Parameters
-    ----------
-    session : Session
-        Whose display space the positions are in.
+    They are in the session's display space. Layers of others are left alone.
     """
 
     def __init__(self, session: Session) -> None:

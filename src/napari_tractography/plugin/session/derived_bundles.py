@@ -28,10 +28,7 @@ PART = "part"
 def split_off(bundles: BundleList) -> OpenBundle:
     """Make a bundle of the selected streamlines of the active one, which is left without them.
 
-    Raises
-    ------
-    InvalidTractogramError
-        When nothing is selected.
+    Raises InvalidTractogramError when nothing is selected.
     """
     bundle = bundles.active
     layer = bundle.streamlines_layer
@@ -63,10 +60,7 @@ def groups_of(bundles: BundleList) -> dict[str, NDArray[np.int64]]:
 def bundles_of_groups(bundles: BundleList) -> list[OpenBundle]:
     """Make a bundle of each group that came with the active bundle's file; it stays as it is.
 
-    Raises
-    ------
-    InvalidTractogramError
-        When there are none.
+    Raises InvalidTractogramError when there are none.
     """
     bundle, groups = bundles.active, groups_of(bundles)
     if not groups:
@@ -88,13 +82,7 @@ def bundles_of_groups(bundles: BundleList) -> list[OpenBundle]:
 def other_side(bundles: BundleList, bundle: OpenBundle, source: TractogramFile) -> OpenBundle:
     """Return streamlines that were opened, with their regions and planes on the other side.
 
-    Parameters
-    ----------
-    bundles : BundleList
-    bundle : OpenBundle
-        Of the streamlines.
-    source : TractogramFile
-        What became of them.
+    `source` is what became of them.
     """
     layer, state = bundle.streamlines_layer, bundle.state
     assert layer is not None
@@ -126,10 +114,7 @@ def other_side(bundles: BundleList, bundle: OpenBundle, source: TractogramFile) 
 def take_tracks(bundles: BundleList, layer: Tracks) -> OpenBundle:
     """Make a bundle of a layer of tracks that something else made; the layer is hidden.
 
-    Raises
-    ------
-    InvalidTractogramError
-        When its tracks do not lie in three dimensions, beside time.
+    Raises InvalidTractogramError when its tracks do not lie in three dimensions, beside time.
     """
     created = tractogram_of_tracks(layer, bundles.session.space)
     name = bundles.free_name(f"{layer.name} bundle")

@@ -30,13 +30,7 @@ REFINE_MS = 300  # until nothing has changed for so long
 
 
 class Filtering:
-    """Follows what is to be shown of the active bundle.
-
-    Attributes
-    ----------
-    index : Background
-        The making of a spatial index.
-    """
+    """Follows what is to be shown of the active bundle; `index` makes a spatial index of it."""
 
     filtered = Signal()  # what is shown of the active bundle
     refused = Signal(str)  # a sentence on why it is not filtered

@@ -135,14 +135,9 @@ class BundleList:
         return session.prepare(copy, layer_copy)
 
     def insert(self, bundle: OpenBundle, text: str) -> OpenBundle:
-        """Add a bundle below the active one, and make it active.
+        """Add a bundle of :meth:`Session.prepare` below the active one, and make it active.
 
-        Parameters
-        ----------
-        bundle : OpenBundle
-            As :meth:`Session.prepare` returned it.
-        text : str
-            What is done.
+        The text says what is done.
         """
         self.history.release()
         self.history.act(text, acts.insert(bundle.id, bundle.state))
@@ -153,7 +148,6 @@ class BundleList:
 
         Parameters
         ----------
-        states : sequence of BundleState
         active : str
             The name of the one to be active; by default the first.
         """

@@ -29,15 +29,7 @@ class Arriving:
 
 
 class OpenBundle:
-    """A bundle in the window, whatever becomes of it.
-
-    Parameters
-    ----------
-    document : Document
-    number : int
-        Its id there.
-    state : BundleState, optional
-        What it is, where it is not in the document yet.
+    """A bundle in the window, whatever becomes of it; made of a state where it is in no list yet.
 
     Attributes
     ----------

@@ -11,13 +11,7 @@ REMEMBERED = 3  # previews whose median counts: a single slow one changes nothin
 
 
 class Pace:
-    """How many streamlines a preview may have, from how long the last ones took.
-
-    Parameters
-    ----------
-    target_seconds : float
-        How long a preview is to take.
-    """
+    """How many streamlines a preview may have, from how long the last ones took."""
 
     def __init__(self, target_seconds: float = TARGET_SECONDS) -> None:
         self._target = target_seconds

@@ -80,18 +80,8 @@ class BundleProgress:
 class Opening:
     """The tracking of all bundles of a project that is being opened, one after the other.
 
-    Parameters
-    ----------
-    bundles : BundleList
-        That has a state for each bundle, by name.
-    project : Project
-    fods : mapping of FodSource to Fod
-        That are on the screen, so that they need not be read twice.
-
-    Attributes
-    ----------
-    problems : list of str
-        Sentences on what could not be made or is not as it was.
+    The list has a state for each bundle, by name. FODs that are on the screen need not be read
+    twice. `problems` are sentences on what could not be made or is not as it was.
     """
 
     progressed = Signal(str, float)  # the bundle that is tracked, and the fraction of all
@@ -331,15 +321,7 @@ def state_of(
 ) -> BundleState:
     """Return a bundle of a project as the document has it; no streamlines yet.
 
-    Parameters
-    ----------
-    bundle : Bundle
-    number : int
-        Of its row in the list.
-    new_id : callable
-        Returns ids for its regions.
-    fod_layer : Layer, optional
-        That shows its FOD.
+    `number` is that of its row; `new_id` returns ids for its regions; the layer shows its FOD.
     """
     kept, source = bundle.look, bundle.source
     is_one_colour = bundle.colour.startswith("#")

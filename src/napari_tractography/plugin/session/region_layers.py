@@ -74,13 +74,7 @@ def _is_above(layer: Layer) -> bool:
 
 
 class Regions:
-    """The regions of the active bundle of one viewer, in the order in which they were added.
-
-    Parameters
-    ----------
-    viewer : napari.viewer.ViewerModel
-    document : Document
-    """
+    """The regions of the active bundle of one viewer, in the order in which they were added."""
 
     list_changed = Signal()  # other regions, or another name or voxels of one
 
@@ -125,10 +119,7 @@ class Regions:
     def frozen(self, bundle: BundleState | None = None) -> list[tuple[RegionState, Region]]:
         """Return the regions in use, by role and then as they were added: not empty, not inactive.
 
-        Parameters
-        ----------
-        bundle : BundleState, optional
-            By default the active one.
+        Of the active bundle, or another.
         """
         self.take_note()
         states = self.states if bundle is None else bundle.regions
@@ -172,10 +163,7 @@ class Regions:
     ) -> Entry:
         """Make a region of a labels layer; an inactive one is used once it is touched.
 
-        Raises
-        ------
-        InvalidRegionError
-            When the layer is not 3-D.
+        Raises InvalidRegionError when the layer is not 3-D.
         """
         if not isinstance(layer, Labels) or layer.ndim != 3 or layer.multiscale:
             raise InvalidRegionError(
@@ -207,10 +195,7 @@ class Regions:
     def add_painting(self, role: str = "include") -> Entry:
         """Make an empty labels layer on the FOD's grid and choose its brush.
 
-        Raises
-        ------
-        InvalidRegionError
-            When there is no FOD.
+        Raises InvalidRegionError when there is no FOD.
         """
         grid = self.space.grid
         if grid is None:

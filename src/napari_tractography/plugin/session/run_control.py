@@ -32,21 +32,7 @@ class RunControl:
 
     With :attr:`live`, whatever changes is followed by a preview at once, and by the full run when
     nothing has changed for a while or the mouse lets go. Where the result was edited by hand Live
-    waits: only :meth:`start` drops edits.
-
-    Parameters
-    ----------
-    session : Session
-        What to track; the results go there.
-
-    Attributes
-    ----------
-    current : Run or None
-        The run under way.
-    live : bool
-        Whether to track again when something changes.
-    pace : Pace
-        How many streamlines a preview has.
+    waits: only :meth:`start` drops edits. `current` is the run under way.
     """
 
     started = Signal(object)  # Run

@@ -41,16 +41,7 @@ class Failure:
 
 
 class Run:
-    """One run: how far it is, what has arrived.
-
-    Parameters
-    ----------
-    number : int
-        Rises from run to run.
-    request : Request
-    bundle : OpenBundle
-        Where its streamlines go.
-    """
+    """One run of a bundle: how far it is, what has arrived. Numbers rise from run to run."""
 
     def __init__(self, number: int, request: Request, bundle: OpenBundle) -> None:
         self.number = number

@@ -35,10 +35,6 @@ SEED_FRACTION = 1 / 60  # and at least this fraction of the longest side of the 
 class SeedLayer:
     """The points layer of the seeds of one viewer, made when the first seed is placed.
 
-    Parameters
-    ----------
-    viewer : napari.viewer.ViewerModel
-
     Attributes
     ----------
     layer : Points or None
@@ -99,10 +95,7 @@ class SeedLayer:
     def set_own(self, indices: Iterable[int], name: str, value: float | None) -> None:
         """Give seeds a radius or a number of their own; None for what is common to all.
 
-        Raises
-        ------
-        InvalidParameterError
-            When the value is out of range.
+        Raises InvalidParameterError when the value is out of range.
         """
         own = self.own
         own[name][list(indices)] = np.nan if value is None else float(OWN[name].check(value))

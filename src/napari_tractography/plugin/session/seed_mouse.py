@@ -39,13 +39,7 @@ class SeedMouse:
 
     Where a layer is selected and one of its own tools is chosen, that tool does the work; but
     those of a labels layer, such as the brush, leave Shift-click and Control-Shift-click to this.
-
-    Parameters
-    ----------
-    session : Session
-        Whose seeds they are.
-    missed : callable
-        Takes a sentence that says why a click placed nothing.
+    `missed` takes a sentence that says why a click placed nothing.
     """
 
     def __init__(self, session: Session, missed: Callable[[str], None]) -> None:
@@ -247,20 +241,11 @@ def first_bright_voxel(
     direction: NDArray[np.float64],
     dims_displayed: list[int],
 ) -> NDArray[np.float64] | None:
-    """Return where a ray from the eye first meets a voxel above the threshold.
+    """Return where a ray from the eye first meets a voxel of a 3-D image above the threshold.
 
-    Parameters
-    ----------
-    layer : napari Image layer, 3-D
-    position, direction : (n,) float64
-        Of the ray, in the viewer's world.
-    dims_displayed : list of int
-        Axes of the viewer that are shown.
-
-    Returns
-    -------
-    (3,) float64 or None
-        Display (z, y, x) mm; None when the ray meets nothing.
+    Position and direction of the ray are in the viewer's world, of which the axes in
+    `dims_displayed` are shown; what is returned is display (z, y, x) mm, or None when the ray meets
+    nothing.
     """
     extra = len(position) - layer.ndim
     shown = [axis - extra for axis in dims_displayed]

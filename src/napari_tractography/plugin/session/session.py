@@ -89,10 +89,6 @@ _open: WeakKeyDictionary[Any, tuple[Document, dict[int, OpenBundle], Regions]] =
 class Session:
     """What is open in one viewer.
 
-    Parameters
-    ----------
-    viewer : napari.viewer.ViewerModel
-
     Attributes
     ----------
     document : Document
@@ -376,11 +372,7 @@ class Session:
     def prepare(self, state: BundleState, layer: Streamlines | None = None) -> OpenBundle:
         """Return a bundle that is not in the list yet, with the layer that shows its streamlines.
 
-        Parameters
-        ----------
-        state : BundleState
-        layer : Streamlines, optional
-            That shows the state's streamlines, edited as they are; by default one is made.
+        The layer shows the state's streamlines, edited as they are; by default one is made.
         """
         number = self.document.new_id()
         bundle = self._bundles[number] = OpenBundle(self.document, number, state)
@@ -515,17 +507,9 @@ class Session:
         return known.name if isinstance(known, LayerRef) else ""
 
     def chosen_input(self, name: str) -> Layer | LayerRef | None:
-        """Return what the active bundle is tracked in or with.
+        """Return what the active bundle is tracked in or with, by one of :data:`INPUTS`.
 
-        Parameters
-        ----------
-        name : str
-            One of :data:`INPUTS`.
-
-        Returns
-        -------
-        Layer or LayerRef or None
-            The reference to a layer that was closed.
+        Of a layer that was closed the reference.
         """
         ref: LayerRef | None = getattr(self.state, name)
         layer = self._layer_of(ref)
@@ -697,10 +681,8 @@ class Session:
     def choose_tissues(self, layer: Layer | None) -> None:
         """Track with the tissue image that a layer holds, or without.
 
-        Raises
-        ------
-        TractographyError
-            When it holds none, or one that does not overlap the FOD; then nothing changes.
+        Raises TractographyError when it holds none, or one that does not overlap the FOD; then
+        nothing changes.
         """
         if LayerRef.to(layer) is self.state.tissues:
             return
@@ -781,17 +763,9 @@ class Session:
     def set_by_hand(self, values: Mapping[str, Any], *, if_possible: bool = False) -> None:
         """Set tracking parameters by name, as a person does: they stay when the FOD changes.
 
-        Parameters
-        ----------
-        values : mapping of str to value
-        if_possible : bool
-            Whether nothing changes where they are impossible; a control keeps what was typed.
-
-        Raises
-        ------
-        InvalidParameterError
-            When a value is out of range or contradicts another; tracking then continues with the
-            parameters before.
+        Where they are impossible tracking continues with those before, and with `if_possible`
+        nothing changes; a control keeps what was typed. Raises InvalidParameterError when a value
+        is out of range or contradicts another.
         """
         change, key = acts.choose(values), ("parameter", *values)
         if if_possible:
@@ -803,10 +777,7 @@ class Session:
     def forget_by_hand(self, names: Iterable[str]) -> None:
         """Let the FOD, or the defaults, decide some tracking parameters again.
 
-        Raises
-        ------
-        InvalidParameterError
-            When what is left contradicts itself.
+        Raises InvalidParameterError when what is left contradicts itself.
         """
         self.document.act("Suit the FOD", acts.forget_chosen(names))
         self.tracking.parameters()
@@ -820,11 +791,7 @@ class Session:
     def set_style(self, label: str, style: Mapping[str, Any]) -> None:
         """Let the streamlines of the active bundle look otherwise, as the Display section says.
 
-        Parameters
-        ----------
-        label : str
-            Of what was set.
-        style : mapping of str to value
+        The label is that of what was set.
         """
         if self._is_showing:
             return  # a layer is being given what the document says
@@ -987,19 +954,10 @@ class Session:
         return [(known[state.id].layer, state.label) for state in ends]
 
     def request(self, bundle: OpenBundle | None = None, *, n_preview: int | None = None) -> Request:
-        """Freeze what is to be tracked.
+        """Freeze what is to be tracked, of the active bundle or another.
 
-        Parameters
-        ----------
-        bundle : OpenBundle, optional
-            By default the active one.
-        n_preview : int, optional
-            About how many streamlines a preview has; None for the full run.
-
-        Raises
-        ------
-        TractographyError
-            When something is missing or wrong.
+        For a preview of about `n_preview` streamlines, or the full run. Raises TractographyError
+        when something is missing or wrong.
         """
         self.regions.take_note()  # before the state is read
         state = self.state if bundle is None else bundle.state
@@ -1094,16 +1052,7 @@ class Session:
     ) -> None:
         """Show what has arrived of a run; the result of the bundle stays what it was.
 
-        Parameters
-        ----------
-        bundle : OpenBundle
-            Of the run.
-        arriving : Arriving
-            The run.
-        part : Tractogram
-            What has arrived, or what has since it was shown last.
-        append : bool
-            Whether it comes behind what is shown, not instead of it.
+        `part` is that, or with `append` what has arrived since it was shown last.
         """
         layer = self.ensure_streamlines_layer(bundle)
         bundle.arriving = arriving  # first: colours by seed ask for it
@@ -1149,16 +1098,7 @@ class Session:
     ) -> None:
         """Keep and show the result of a run that ended or, `is_part`, was cancelled or failed.
 
-        Parameters
-        ----------
-        request : Request
-        tractogram : Tractogram
-        seconds : float
-        report : Report
-        bundle : OpenBundle, optional
-        is_part : bool
-        is_live : bool
-            Whether it follows by itself from what was done, as with Live; else it is a step.
+        It is a step, or with `is_live` follows by itself from what was done.
         """
         request = _in_part(request, tractogram) if is_part else request
         bundle = self.bundle if bundle is None else bundle
@@ -1244,12 +1184,7 @@ def give_style(
 ) -> None:
     """Give a layer the style of its bundle, as far as it does that by itself.
 
-    Parameters
-    ----------
-    layer : Streamlines
-    state : BundleState
-    before : mapping
-        The style that it had: what does not differ is left alone.
+    What does not differ from the style before is left alone.
     """
     style = {"colour_by": DEFAULT_MODE, **state.style}
     changed = {n for n, value in style.items() if n not in before or before[n] != value}

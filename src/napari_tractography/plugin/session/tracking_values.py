@@ -32,10 +32,7 @@ class TrackingValues:
     def parameters(self) -> TrackingParameters:
         """Return the parameters.
 
-        Raises
-        ------
-        InvalidParameterError
-            When what a person chose is out of range or contradicts itself.
+        Raises InvalidParameterError when what a person chose is out of range or contradicts itself.
         """
         return self._with(self.chosen)
 
@@ -79,19 +76,9 @@ class TrackingValues:
 
 
 def tracking_values_of(values: Mapping[str, Any], seeding: SeedingParameters) -> dict[str, Any]:
-    """Return those of some values that are tracking parameters; the others are of seeding.
+    """Return those of some named values that are tracking parameters; the others are of seeding.
 
-    Parameters
-    ----------
-    values : mapping of str to value
-        By parameter name.
-    seeding : SeedingParameters
-        The present ones.
-
-    Raises
-    ------
-    InvalidParameterError
-        When a name is unknown, or a value of seeding out of range.
+    Raises InvalidParameterError when a name is unknown, or a value of seeding out of range.
     """
     now = asdict(seeding)
     for name in values:

@@ -39,20 +39,9 @@ def frozen_seeding(
 ) -> Seeding:
     """Return where the streamlines of a bundle are to start.
 
-    Parameters
-    ----------
-    state : BundleState
-    regions_of : callable
-        Makes the regions of a state.
-    mask : callable or None
-        Returns the mask to start in, and its grid.
-    tissues : Tissues or None
-
-    Raises
-    ------
-    TractographyError
-        When there are no seeds, no mask, no tissue image or no two regions, or a seed has an
-        impossible value.
+    `regions_of` makes the regions of a state; `mask` returns the mask to start in, and its grid.
+    Raises TractographyError when there are no seeds, no mask, no tissue image or no two regions, or
+    a seed has an impossible value.
     """
     source, n = state.seeding.source, state.seeding.n_total
     if source == "placed seeds":
@@ -81,12 +70,8 @@ def frozen_seeding(
 def seed_spheres(seeds: PlacedSeeds, seeding: SeedingParameters) -> SeedSpheres:
     """Return spheres around placed seeds.
 
-    Raises
-    ------
-    InvalidSeedsError
-        When there are no seeds.
-    InvalidParameterError
-        When a seed has a value that is out of range.
+    Raises InvalidSeedsError when there are no seeds; InvalidParameterError when a seed has a value
+    that is out of range.
     """
     if not len(seeds):
         raise InvalidSeedsError(

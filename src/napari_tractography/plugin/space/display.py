@@ -236,6 +236,8 @@ class DisplaySpace:
 def display_space_of_layer(layer: Any) -> DisplaySpace:
     """Return the space in which a volume layer is shown.
 
+    Raises InvalidGridError when the layer is not 3-D or its affine is not 4 x 4.
+
     Parameters
     ----------
     layer : napari.layers.Image or Labels
@@ -243,11 +245,6 @@ def display_space_of_layer(layer: Any) -> DisplaySpace:
         voxels, which the layer shows in closest canonical order reversed to (z, y, x), as our
         readers and napari-nifti do; the layer may place them with any scale and translation.
         Otherwise the layer's own transform leads to RAS+ mm.
-
-    Raises
-    ------
-    InvalidGridError
-        When the layer is not 3-D or its affine is not 4 x 4.
     """
     shape = tuple(int(n) for n in layer.data.shape)
     if layer.ndim != 3 or len(shape) < 3:
@@ -298,10 +295,7 @@ def set_units(layer: Any, units: tuple[str, ...]) -> None:
 def unit_of_layer(layer: Any) -> str | None:
     """Return the unit of length of a layer; None where it has none that the display knows.
 
-    Raises
-    ------
-    InvalidGridError
-        When its axes have different units.
+    Raises InvalidGridError when its axes have different units.
     """
     found = {NAMES.get(str(unit)) for unit in layer.units[-3:]}
     if len(found) > 1:

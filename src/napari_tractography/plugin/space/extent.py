@@ -25,21 +25,9 @@ def on_slices(extent: Any, space: DisplaySpace, *, clip: bool = False) -> Any:
     """Return the extent of a layer with its ends at slices of the volume underneath.
 
     What lies in the volume, up to half a voxel beyond its outermost slices, leaves the sliders of
-    the viewer as they are.
-
-    Parameters
-    ----------
-    extent : napari.layers.utils.layer_utils.Extent
-        Of a layer in display mm, axes z, y, x; NaN where the layer is empty.
-    space : DisplaySpace
-        In which the layer is shown.
-    clip : bool
-        Whether the ends are moved into the volume, for what only decorates it.
-
-    Returns
-    -------
-    Extent
-        Its step is a voxel. Without a volume that of the layer, unchanged.
+    the viewer as they are. `extent` is napari's, in display mm, axes z, y, x, NaN where the layer
+    is empty; `clip` moves the ends into the volume, for what only decorates it. The step of what is
+    returned is a voxel; without a volume it is that of the layer, unchanged.
     """
     if space.shape_zyx is None:
         return extent
@@ -94,10 +82,6 @@ class SlicesKept:
 
     napari's sliders keep their numbers: without the finest volume, whose slices they counted, what
     is in view is then at the far end.
-
-    Parameters
-    ----------
-    viewer : napari.viewer.ViewerModel
     """
 
     def __init__(self, viewer: Any) -> None:

@@ -30,18 +30,11 @@ OUTLINE_FRACTION = 0.22  # of the height of a letter, so that it is seen on whit
 
 
 def edge_labels(viewer: Any) -> dict[str, str]:
-    """Return which side of the body each edge of the canvas looks to.
+    """Return which side of the body each edge of the canvas looks to: {edge: letter}.
 
-    Parameters
-    ----------
-    viewer : napari.viewer.ViewerModel
-
-    Returns
-    -------
-    dict
-        {edge: letter}: one of R, L, A, P, S, I for each of :data:`EDGES`; "" where no axis of
-        the body runs to that edge, and in a viewer with less than three dimensions. Where images
-        do not say how they lie in the body, x, y or z at the edge that the axis runs to.
+    One of R, L, A, P, S, I for each of :data:`EDGES`; "" where no axis of the body runs to that
+    edge, and in a viewer with less than three dimensions. Where images do not say how they lie in
+    the body, x, y or z at the edge that the axis runs to.
     """
     if viewer.dims.ndim < 3:  # nothing is open yet
         return dict.fromkeys(EDGES, "")
@@ -91,19 +84,10 @@ def draw_label(
     colour: QColor | str = LABEL_COLOUR,
     outline: QColor | str | None = OUTLINE_COLOUR,
 ) -> None:
-    """Draw a letter with a dark outline, which is seen on any background.
+    """Draw a letter, or none, with a dark outline, which is seen on any background.
 
-    Parameters
-    ----------
-    painter : QPainter
-    middle : QPointF
-        The middle of the letter, pixels.
-    letter : str
-        May be empty.
-    scale : float
-        1 draws it as high as on the canvas.
-    colour, outline : QColor or str
-        None leaves the outline out.
+    `middle` is in pixels; at the scale 1 it is as high as on the canvas; None leaves the outline
+    out.
     """
     font = QFont()
     font.setBold(True)
@@ -136,16 +120,10 @@ class _Label(QLabel):  # type: ignore[misc]
 
 
 class OrientationLabels(QObject):  # type: ignore[misc]
-    """The labels at the edges of a canvas, kept up to date.
+    """The labels at the edges of a native canvas, kept up to date.
 
     They change together with the view, before anything is drawn: a timer would wait until the
     canvas has no more to draw, which takes seconds where drawing is slow.
-
-    Parameters
-    ----------
-    viewer : napari.viewer.ViewerModel
-    canvas : QWidget
-        The native canvas that they lie on.
     """
 
     def __init__(self, viewer: Any, canvas: QWidget) -> None:

@@ -43,10 +43,8 @@ class Resampling:
     def of(cls, layer: Layer, space: DisplaySpace) -> Resampling:
         """Return that of a layer that knows its affine.
 
-        Raises
-        ------
-        InvalidGridError
-            Where the copy would be too large, or the layer's affine makes no sense.
+        Raises InvalidGridError where the copy would be too large, or the layer's affine makes no
+        sense.
         """
         own = display_space_of_layer(layer)
         sizes = np.abs(own.scale)

@@ -51,14 +51,7 @@ class Clip:
     def place(self, planes: ClippingPlaneList, displayed: Sequence[int], thickness: float) -> None:
         """Update a layer's clipping planes for this slab; its other planes stay.
 
-        Parameters
-        ----------
-        planes : ClippingPlaneList
-            Of the layer.
-        displayed : sequence of int
-            The axes on the screen; the planes are disabled when there are two.
-        thickness : float
-            Of the slab.
+        They are disabled when two axes are displayed.
         """
         if self.name == NO_CLIP:
             for plane in self._ours:

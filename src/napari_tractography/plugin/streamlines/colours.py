@@ -62,17 +62,10 @@ REASON_COLOURS: dict[StopReason, RGB] = {
 
 
 def rgba_of(colour: Any) -> RGBA:
-    """Return a colour as RGBA, 0 to 1.
+    """Return a colour as RGBA, 0 to 1, of what napari takes.
 
-    Parameters
-    ----------
-    colour : str or array_like
-        A name, "#rrggbb", "#rrggbbaa", or 3 or 4 numbers from 0 to 1: what napari takes.
-
-    Raises
-    ------
-    InvalidParameterError
-        When it is none of these.
+    That is a name, "#rrggbb", "#rrggbbaa", or 3 or 4 numbers from 0 to 1. Raises
+    InvalidParameterError when it is none of these.
     """
     try:
         with warnings.catch_warnings():
@@ -210,21 +203,9 @@ def kind_colours(
 ) -> Colours:
     """Give each kind of streamline a colour of its own, far from those of its neighbours.
 
-    Parameters
-    ----------
-    tractogram : Tractogram
-        What is coloured.
-    kinds : (n_streamlines,) array_like of int
-        The kind of each streamline; below 0 is unknown, and grey.
-    label : str
-        What the kinds are.
-    n_named : int
-        How many kinds, the largest, are to be in the legend.
-
-    Raises
-    ------
-    InvalidTractogramError
-        When there are not as many kinds as streamlines.
+    Kinds are (n_streamlines,) int; below 0 is unknown, and grey. The label is what they are, and
+    the largest `n_named` are in the legend. Raises InvalidTractogramError when there are not as
+    many kinds as streamlines.
     """
     kind = np.asarray(kinds)
     if kind.shape != (tractogram.n_streamlines,):
@@ -296,6 +277,9 @@ def value_colours(
 ) -> Colours:
     """Colour by a number.
 
+    Raises InvalidTractogramError when there are neither as many values as streamlines nor as many
+    as points.
+
     Parameters
     ----------
     tractogram : Tractogram
@@ -309,11 +293,6 @@ def value_colours(
         Name of a napari or vispy colormap.
     limits : tuple of 2 float, optional
         Values of the two ends of the colormap; by default the smallest and the largest.
-
-    Raises
-    ------
-    InvalidTractogramError
-        When there are neither as many values as streamlines nor as many as points.
     """
     number = np.asarray(values, dtype=np.float32)
     per_streamline = number.shape == (tractogram.n_streamlines,)
@@ -349,15 +328,8 @@ class ColourFunction(Protocol):
     ) -> Colours:
         """Return the colours of all points.
 
-        Parameters
-        ----------
-        tractogram : Tractogram
-        colour : tuple of 4 float
-            RGBA that the person chose, for what has one colour.
-        colormap : str
-            Name of a napari or vispy colormap that the person chose, for what is a number.
-        axis : Axis or None
-            That the person drew, for angles about it.
+        A person chose the colour, for what has one, and the colormap, for what is a number, and
+        drew the axis, for angles about it.
         """
 
 

@@ -144,10 +144,8 @@ class DrawnSubset:
     def values_of(self, values: ArrayLike) -> NDArray[np.float32]:
         """Pick, of numbers of all streamlines or of all points, those that are drawn.
 
-        Raises
-        ------
-        InvalidTractogramError
-            When there are neither as many values as streamlines nor as many as points.
+        Raises InvalidTractogramError when there are neither as many values as streamlines nor as
+        many as points.
         """
         array = np.asarray(values, dtype=np.float32)
         whole = self.whole
@@ -163,13 +161,9 @@ class DrawnSubset:
         return np.asarray(array[self._point_numbers])
 
     def spread(self, values: ArrayLike) -> NDArray[np.float32]:
-        """Return numbers of what is drawn as numbers of all streamlines or all points.
+        """Return numbers of what is drawn, streamlines or points, as numbers of all of them.
 
         The inverse of :meth:`values_of`; NaN for what is not drawn.
-
-        Parameters
-        ----------
-        values : (n_shown,) or (n_drawn_points,) array_like
         """
         array = np.asarray(values, dtype=np.float32)
         if self.chosen is None:

@@ -87,10 +87,7 @@ class EditState:
     def after(cls, whole: Tractogram, edits: Sequence[Edit]) -> EditState:
         """Return what edits leave of streamlines.
 
-        Raises
-        ------
-        TractographyError
-            When they belong to others.
+        Raises TractographyError when they belong to others.
         """
         state = cls.of(whole)
         for edit in edits:
@@ -300,10 +297,7 @@ class Editor:
     def weigh(self, weights: ArrayLike | None) -> None:
         """Give :attr:`whole` other weights, or none; edits are made again, and cannot be undone.
 
-        Raises
-        ------
-        InvalidTractogramError
-            When they do not fit.
+        Raises InvalidTractogramError when they do not fit.
         """
         edits, passing = self.edits, self._passing
         whole = self.whole.with_weights(weights)

@@ -48,10 +48,7 @@ LAYER_TYPE = LayerType("tracks")
 def register(create: Callable[..., Any]) -> None:
     """Have ``Layer.create`` call a function for layer data of :data:`LAYER_TYPE`.
 
-    Parameters
-    ----------
-    create : callable
-        Takes the data and, as keywords, the state of a layer; returns a layer.
+    It takes the data and, as keywords, the state of a layer; returns a layer.
     """
     setattr(napari.layers, CREATED, create)
 

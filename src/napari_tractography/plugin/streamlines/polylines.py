@@ -88,24 +88,11 @@ def crop_to_slab(
     position: float,
     half_mm: float,
 ) -> Pieces:
-    """Cut polylines to a slab around a slice.
+    """Cut polylines to a slab around a slice: `half_mm` to both sides of a position on an axis.
 
     Segments that pass through the slice are split there, so that colour and distance can be
     interpolated along each piece. The nearest pieces come last: drawn in this order they lie
-    on top.
-
-    Parameters
-    ----------
-    xyz : (n_points, 3) float32
-    rgba : (n_points, 4) float32
-    joined : (n_points,) bool
-        From :func:`joined_to_next`.
-    axis : int
-        The column of ``xyz`` across the slice.
-    position : float
-        Where the slice is on that axis, mm.
-    half_mm : float
-        Half of the thickness of the slab.
+    on top. `joined` is from :func:`joined_to_next`.
     """
     across = np.ascontiguousarray(xyz[:, axis]) - np.float32(position)
     half = np.float32(half_mm)
@@ -196,14 +183,7 @@ class Blocks:
     ) -> NDArray[np.int64]:
         """Return the points of the blocks that come near a ray.
 
-        Parameters
-        ----------
-        origin : (3,) float
-            A point of the ray.
-        basis : (2, 3) float
-            Two unit vectors across the ray, at right angles.
-        within : float
-            Largest distance from the ray.
+        That goes through `origin`, across which the `basis` has two unit vectors at right angles.
         """
         flat = _across(self.centres - np.asarray(origin, np.float32), basis)
         near = np.flatnonzero(np.einsum("ij,ij->i", flat, flat) <= (self.radii + within) ** 2)
@@ -224,19 +204,9 @@ def first_on_ray(
 ) -> int | None:
     """Return the point from which the foremost segment near a ray starts, or None.
 
-    Parameters
-    ----------
-    xyz : (n_points, 3) float32
-    joined : (n_points,) bool
-        From :func:`joined_to_next`.
-    origin, direction : (3,) float
-        A point of the line of sight, and the way it goes, away from the eye.
-    within : float
-        Largest distance from the ray, mm.
-    blocks : Blocks, optional
-        Around the points; computed otherwise.
-    slab : Slab, optional
-        Only what lies in it counts.
+    The ray is the line of sight, away from the eye, and `within` the largest distance from it, mm.
+    `joined` is from :func:`joined_to_next`; blocks around the points are computed where they are
+    not known; only what lies in the slab counts.
     """
     if len(xyz) < 2:
         return None

@@ -34,9 +34,10 @@ def iter_chunks(
 ) -> Generator[Tractogram, None, None]:
     """Track the seeds of a plan on GPUs; yield chunks in seed order.
 
+    Raises BackendError when a GPU fails or has too little memory, in one sentence.
+
     Parameters
     ----------
-    plan : Plan
     execution : Execution, optional
         Of which `block`, `memory_limit` and `threads_a_block` are for GPUs.
     gpus : sequence of int
@@ -49,11 +50,6 @@ def iter_chunks(
     ------
     Tractogram
         Closing the generator cancels what is under way, waits for it and frees its memory.
-
-    Raises
-    ------
-    BackendError
-        When a GPU fails or has too little memory, in one sentence.
     """
     execution = execution or Execution()
     devices: list[CudaDevice] = []
@@ -106,18 +102,14 @@ def track_on_device(
 
     All of them are tracked as one batch.
 
+    Raises BackendError when the GPU fails, or the streamlines do not fit into its memory.
+
     Parameters
     ----------
-    plan : Plan
     execution : Execution, optional
         Of which `memory_limit` and `threads_a_block` are for this.
     gpu : int
         Number of the GPU.
-
-    Raises
-    ------
-    BackendError
-        When the GPU fails, or the streamlines do not fit into its memory.
     """
     execution = execution or Execution()
     device = CudaDevice(gpu, plan, execution.threads_a_block)

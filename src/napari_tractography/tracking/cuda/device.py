@@ -79,10 +79,7 @@ def is_uploaded(gpu: int, plan: Plan) -> bool:
 def warm_up(gpu: int, algorithm: int, interpolation: int, lmax: int) -> None:
     """Start a GPU and load its kernels, compiling them where they are not on the disk.
 
-    Raises
-    ------
-    BackendError
-        When the GPU fails or has no memory left.
+    Raises BackendError when the GPU fails or has no memory left.
     """
     cupy = import_cupy()
     with explained_for_good(f"cuda:{gpu}"), cupy.cuda.Device(gpu):
@@ -104,11 +101,13 @@ def memory_budget(free_bytes: int, memory_limit: float) -> int:
 class CudaDevice:
     """A GPU, set up for one run: a :class:`.scheduler.BatchDevice`.
 
+    Raises BackendError when the GPU fails, or has too little free memory to start or for the
+    tables.
+
     Parameters
     ----------
     gpu : int
         CUDA's number of it.
-    plan : Plan
     threads_a_block : int, optional
         Of the kernels; by default whatever keeps the GPU fullest.
 
@@ -123,11 +122,6 @@ class CudaDevice:
     held_bytes : int
         Size of CuPy's pool on the GPU since the last release: tables, and what the caller has
         there.
-
-    Raises
-    ------
-    BackendError
-        When the GPU fails, or has too little free memory to start or for the tables.
     """
 
     def __init__(self, gpu: int, plan: Plan, threads_a_block: int | None = None) -> None:
@@ -165,16 +159,12 @@ class CudaDevice:
     def sizing(self, execution: Execution, *, at_once: bool = False) -> Sizing:
         """Return how large batches may be: what the run may take, shared among the slots.
 
+        Raises BackendError when the GPU fails.
+
         Parameters
         ----------
-        execution : Execution
         at_once : bool
             Whether all seeds are one batch, whose streamlines stay on the GPU.
-
-        Raises
-        ------
-        BackendError
-            When the GPU fails.
         """
         with explained_for_good(self.name), self._device:
             free = self._device.mem_info[0] + self._cupy.get_default_memory_pool().free_bytes()
@@ -232,10 +222,7 @@ class CudaDevice:
     def n_points(self, index: int) -> int:
         """Wait for the tracking; return how many points there are.
 
-        Raises
-        ------
-        OutOfDeviceMemoryError
-            Where the pool was too small for them.
+        Raises OutOfDeviceMemoryError where the pool was too small for them.
         """
         slot = self._slots[index]
         with explained(self.name), self._device:

@@ -153,10 +153,7 @@ def run_device(
 ) -> Generator[tuple[Range, Tractogram], None, None]:
     """Track what `take` hands out on one device; yield seed ranges in that order.
 
-    Raises
-    ------
-    BackendError
-        When a batch does not fit, however small, or the device fails.
+    Raises BackendError when a batch does not fit, however small, or the device fails.
     """
     pending: list[Range] = []  # handed out, not begun; the next one last
     # Batches, by slot and seeds: whose tracking is queued, and which are copied to the host.
@@ -243,10 +240,7 @@ def run_devices(
     Each device gets the next seeds when it has room, so that a faster one does more. Closing
     the generator cancels what is under way and waits for the devices.
 
-    Raises
-    ------
-    BackendError
-        When a device fails, or a batch does not fit into its memory, however small.
+    Raises BackendError when a device fails, or a batch does not fit into its memory, however small.
     """
     ranges = SeedRanges(n_seeds, len(devices))
     if len(devices) == 1:

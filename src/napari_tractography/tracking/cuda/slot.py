@@ -18,10 +18,6 @@ NO_POINTS = np.empty((0, 3), np.float32)
 class Slot:
     """The stream, events and memory of a batch.
 
-    Parameters
-    ----------
-    cupy : module
-
     Attributes
     ----------
     stream : cupy.cuda.Stream

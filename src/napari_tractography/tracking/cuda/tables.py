@@ -55,7 +55,6 @@ def fill_rows(
     ----------
     gpu : int
         The current device.
-    lmax : int
     values : (n_rows, n_coefficients) float32
         The FOD's own coefficients, on that GPU or on the host.
     change : (n_coefficients, n_padded) float32
@@ -95,15 +94,12 @@ def _copied(cupy: Any, array: NDArray[Any]) -> Any:
 def build_table(fod: Fod) -> FodTable:
     """Make the table of an FOD on the GPU that it lies on; the arrays of its voxels stay there.
 
+    Raises BackendError when the GPU fails, or its memory does not suffice.
+
     Parameters
     ----------
     fod : Fod
         Of an array on a GPU.
-
-    Raises
-    ------
-    BackendError
-        When the GPU fails, or its memory does not suffice.
     """
     values = fod.device_values.native
     gpu = gpu_of(values)

@@ -50,7 +50,6 @@ class Lanes:
 
     Parameters
     ----------
-    plan : Plan
     position : (3, n) float32
         Where they are, RAS+ mm.
     direction : (3, n) float32

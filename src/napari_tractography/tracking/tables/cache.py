@@ -38,7 +38,6 @@ def fod_table(fod: Fod, build: Callable[[Fod], Any] = build_table) -> Any:
 
     Parameters
     ----------
-    fod : Fod
     build : callable
         Makes a new one: `build_table`, `vector_table`, or that of
         :mod:`napari_tractography.tracking.cuda.tables`.

@@ -117,10 +117,7 @@ def settings_of(layer: Layer) -> ImageSettings:
 def take_image(layer: Layer, settings: ImageSettings) -> Fod:
     """Make an image a source, or one with other settings; return its FOD, which the layer keeps.
 
-    Raises
-    ------
-    TractographyError
-        When it cannot be one; then nothing changes.
+    Raises TractographyError when it cannot be one; then nothing changes.
     """
     fod = fod_of_image(layer, settings)
     layer.metadata[SETTINGS_KEY], layer.metadata[FOD_KEY] = settings, fod
@@ -135,7 +132,6 @@ def fod_of_image(layer: Layer, settings: ImageSettings) -> Fod:
     layer : Image
         Of NumPy, Dask or Zarr arrays, which are read by blocks. A layer without a unit of length
         has no physical scale: its unit then counts as one mm.
-    settings : ImageSettings
 
     Raises
     ------
@@ -178,13 +174,7 @@ def fod_of_image(layer: Layer, settings: ImageSettings) -> Fod:
 def image_layer(fod: Fod, levels: Sequence[Any], *, name: str) -> Image:
     """Return a layer of an image that a recipe names, as its file has it, chosen already.
 
-    Parameters
-    ----------
-    fod : Fod
-        Of the image.
-    levels : sequence of (x, y, z) array_like
-        The image and coarser ones of it, on the axes of its grid.
-    name : str
+    The levels, (x, y, z), are the image and coarser ones of it, on the axes of its grid.
     """
     source = fod.blocks.source if fod.blocks is not None else None
     assert isinstance(source, ImageSource)
@@ -217,16 +207,7 @@ def has_scale(layer: Layer) -> bool:
 
 
 def set_scale(layer: Layer, size: float, unit: str) -> None:
-    """Say how large the voxels of a layer are.
-
-    Parameters
-    ----------
-    layer : Layer
-    size : float
-        Edge length of a voxel; of one that is not a cube along its shortest edge.
-    unit : str
-        One of :data:`SCALE_UNITS`.
-    """
+    """Say how large the voxels of a layer are, along the shortest edge, in one of `SCALE_UNITS`."""
     factor = size / float(np.abs(layer.scale).min())
     layer.translate = np.asarray(layer.translate) * factor
     layer.scale = np.asarray(layer.scale) * factor

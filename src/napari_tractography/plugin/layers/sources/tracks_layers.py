@@ -16,19 +16,10 @@ COLUMNS = 5  # track, time, z, y, x
 
 
 def tractogram_of_tracks(layer: Tracks, space: DisplaySpace) -> Tractogram:
-    """Return the tracks of a layer as streamlines, each in the order of time.
+    """Return the tracks of a layer in a display space as streamlines, each in the order of time.
 
-    Parameters
-    ----------
-    layer : Tracks
-        Whose rows napari has sorted by track and time.
-    space : DisplaySpace
-        Where it is shown.
-
-    Raises
-    ------
-    InvalidTractogramError
-        When its tracks do not lie in three dimensions, beside time.
+    napari has sorted the rows by track and time. Raises InvalidTractogramError when the tracks do
+    not lie in three dimensions, beside time.
     """
     data = np.asarray(layer.data, dtype=np.float64)
     if data.shape[1] != COLUMNS:

@@ -24,23 +24,13 @@ def vectors_layers(layers: Iterable[Layer]) -> list[Layer]:
 
 
 def fod_of_vectors(layer: Vectors, space: DisplaySpace) -> Fod:
-    """Return the vectors of a layer as peaks.
+    """Return the vectors of a layer, (n, 2, 3) positions and projections, (z, y, x), as peaks.
 
     Their positions are voxel centres, and the lengths of their projections amplitudes. The layer's
     own transform leads to the display, from where it goes to RAS+ mm as for all layers without an
-    affine.
+    affine, in the space of the FOD chosen before.
 
-    Parameters
-    ----------
-    layer : Vectors
-        Data (n, 2, 3), positions and projections, axes (z, y, x).
-    space : DisplaySpace
-        In which the layer is shown: that of the FOD chosen before.
-
-    Raises
-    ------
-    InvalidFodError
-        When the layer is not 3-D, or its vectors are on no regular grid.
+    Raises InvalidFodError when the layer is not 3-D, or its vectors are on no regular grid.
     """
     data = np.asarray(layer.data, dtype=np.float64)
     if layer.ndim != 3:

@@ -248,14 +248,9 @@ class AppearanceSection(QWidget):  # type: ignore[misc]
         return {**now, **style, "colour": colour} == now
 
     def show_style(self, style: Mapping[str, Any], colour: str) -> None:
-        """Show the style of another bundle, which its layer has already.
+        """Show the style of another bundle, which its layer has already, and the bundle's colour.
 
-        Parameters
-        ----------
-        style : mapping
-            As :attr:`style` was; what it does not say is read off the layer.
-        colour : str
-            Of the bundle.
+        What :attr:`style` did not say is read off the layer.
         """
         layer = self.session.streamlines_layer
         wanted = {**_style_of(layer), **style, "colour": colour}

@@ -58,12 +58,7 @@ def _pieces(axis: Axis, space: DisplaySpace) -> NDArray[np.float64]:
 class AxisControl:
     """A button that lets two clicks draw the axis; its value is the axis.
 
-    Parameters
-    ----------
-    session : Session
-        In whose viewer it is drawn.
-    missed : callable
-        Takes a sentence that says why a click drew nothing.
+    `missed` takes a sentence that says why a click drew nothing.
     """
 
     changed = Signal(object)  # Axis or None

@@ -69,16 +69,9 @@ def figure_of(controls: Sequence[Any]) -> Figure:
 
 
 class OptionsDialog(QDialog):  # type: ignore[misc]
-    """Asks for options.
+    """Asks for options, those of :func:`option_form`; below them are a note and the button `verb`.
 
-    Parameters
-    ----------
-    title, verb : str
-        Of the window, and of the button that confirms.
-    options : QWidget
-        Of :func:`option_form`; it belongs to the caller, who keeps what was set.
-    note : str
-        A sentence below them.
+    The form belongs to the caller, who keeps what was set.
     """
 
     def __init__(

@@ -48,12 +48,7 @@ SCALE_WIDTH = 72  # pixels
 
 
 class Pictures(QWidget):  # type: ignore[misc]
-    """The options of screenshots, and saving one.
-
-    Parameters
-    ----------
-    viewer : napari.Viewer
-    """
+    """The options of screenshots, and saving one."""
 
     def __init__(self, viewer: Any) -> None:
         super().__init__()
@@ -119,10 +114,7 @@ class Pictures(QWidget):  # type: ignore[misc]
     def write_movie(self, path: str | Path, *, n_frames: int | None = None) -> bool:
         """Write a turntable movie, with progress; return whether it was not cancelled.
 
-        Raises
-        ------
-        FileError
-            When the view is 2-D, or the file cannot be written.
+        Raises FileError when the view is 2-D, or the file cannot be written.
         """
         chosen = values_of(self.movie_controls)
         n = n_frames or max(round(chosen["movie_seconds"] * FRAMES_A_SECOND), 2)

@@ -41,23 +41,10 @@ def work_of(
     labels: tuple[Any, Grid] | None,
     grid: Grid | None,
 ) -> Work:
-    """Return what measures bundles.
+    """Return what measures bundles: one of :data:`KINDS`, of streamlines with names and colours.
 
-    Parameters
-    ----------
-    kind : str
-        One of :data:`KINDS`.
-    lines : sequence of (str, Tractogram)
-        The bundles with their names.
-    colours : sequence of str
-        Of the bundles, "#rrggbb".
-    scalar, labels, grid
-        With what; None where none was chosen.
-
-    Raises
-    ------
-    InvalidTractogramError
-        When something was not chosen that the kind needs.
+    With what, scalar, labels or grid, is None where none was chosen. Raises InvalidTractogramError
+    when something was not chosen that the kind needs.
     """
     if kind == PROFILE:
         if scalar is None:

@@ -33,13 +33,7 @@ def connect(where: str) -> Any:
 
 
 class ClusterRow(QWidget):  # type: ignore[misc]
-    """An address, a button, and a line that says what is wrong.
-
-    Attributes
-    ----------
-    cluster : Cluster or None
-        Connected to.
-    """
+    """An address, a button, and a line that says what is wrong; `cluster` is connected, or None."""
 
     changed = Signal()  # connected, or left
 

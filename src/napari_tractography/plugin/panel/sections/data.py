@@ -55,14 +55,7 @@ PROGRESS_STEPS = 1000
 
 
 class DataSection(QWidget):  # type: ignore[misc]
-    """Chooses the FOD and the mask of a session.
-
-    Parameters
-    ----------
-    session : Session
-    fod_changed : callable
-        Called after another FOD was chosen.
-    """
+    """Chooses the FOD and the mask of a session; `fod_changed` hears of another FOD."""
 
     def __init__(self, session: Session, fod_changed: Callable[[], None]) -> None:
         super().__init__()

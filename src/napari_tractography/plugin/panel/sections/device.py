@@ -66,15 +66,7 @@ def find() -> Found:
 
 
 class DeviceSection(QWidget):  # type: ignore[misc]
-    """Choice of device and threads, memory of a GPU, times of the parts of the last run.
-
-    Parameters
-    ----------
-    session : Session
-        Takes what is chosen here.
-    runs : RunControl
-        Its runs are reported.
-    """
+    """Choice of device and threads, memory of a GPU, times of the parts of the last run."""
 
     def __init__(self, session: Session, runs: RunControl) -> None:
         super().__init__()

@@ -90,13 +90,8 @@ CUTS = (
 
 
 class Dissection(QWidget):  # type: ignore[misc]
-    """Tools that select streamlines of the active bundle.
-
-    Parameters
-    ----------
-    bundles : BundleList
-    filtering : Filtering
-        Shows what the least weight leaves.
+    """Tools that select streamlines of the active bundle; `filtering` shows what the least weight
+    leaves.
     """
 
     weighed = Signal()  # the active bundle has weights now
@@ -296,12 +291,8 @@ class Dissection(QWidget):  # type: ignore[misc]
     def cut_at_slice(self, axis: int, side: int) -> None:
         """Cut off what lies beyond the slice of the viewer.
 
-        Parameters
-        ----------
-        axis : int
-            0 is axial, 1 coronal, 2 sagittal.
-        side : int
-            1 cuts off what lies towards superior, anterior or right, -1 the other side.
+        Axis 0 is axial, 1 coronal, 2 sagittal; side 1 cuts off what lies towards superior, anterior
+        or right, -1 the other side.
         """
         layer, dims = self.layer, self.session.viewer.dims
         if layer is None:

@@ -19,17 +19,7 @@ from ..widgets.layout import button, row, stack, wrapped
 class PurposeRow(QWidget):  # type: ignore[misc]
     """A button for each purpose, pressed where its algorithm is chosen, and one for the figures.
 
-    Parameters
-    ----------
-    choose : callable
-        Called with the name of an algorithm.
-
-    Attributes
-    ----------
-    buttons : dict of str to QPushButton
-        By algorithm.
-    figures : QToolButton
-        Opens the table.
+    `choose` is called with the name of an algorithm, by which `buttons` has the buttons.
     """
 
     def __init__(self, choose: Callable[[str], None]) -> None:

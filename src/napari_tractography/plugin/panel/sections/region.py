@@ -67,13 +67,8 @@ ROLES_HELP = " ".join(f"{role.capitalize()}: {ROLE_HELP[role].lower()}" for role
 class RegionSection(QWidget):  # type: ignore[misc]
     """The table of regions, what adds to it, and the rule of the include regions.
 
-    Parameters
-    ----------
-    session : Session
-    refused : callable
-        Takes a sentence that says why something cannot be.
-    run_between : callable
-        Tracks between the two regions that the session has chosen.
+    `refused` takes a sentence that says why something cannot be; `run_between` tracks between the
+    two regions that the session has chosen.
     """
 
     inactive_added = Signal()

@@ -68,19 +68,7 @@ def next_step(session: Session) -> str:
 
 
 class SeedSection(QWidget):  # type: ignore[misc]
-    """What the Seeds section holds.
-
-    Parameters
-    ----------
-    session : Session
-    refused : callable
-        Takes a sentence that says why a value that was typed is refused.
-
-    Attributes
-    ----------
-    controls : list
-        Of the seeding parameters.
-    """
+    """What the Seeds section holds; `refused` takes a sentence on why what was typed is refused."""
 
     def __init__(self, session: Session, refused: Callable[[str], None]) -> None:
         super().__init__()

@@ -42,11 +42,7 @@ Role = Qt.ItemDataRole
 class SeedModel(QAbstractTableModel):  # type: ignore[misc]
     """The seeds of a session, one a row; what is typed goes to their layer.
 
-    Parameters
-    ----------
-    session : Session
-    refused : callable
-        Takes a sentence that says why a value that was typed is refused.
+    `refused` takes a sentence that says why a value that was typed is refused.
     """
 
     def __init__(self, session: Session, refused: Callable[[str], None]) -> None:

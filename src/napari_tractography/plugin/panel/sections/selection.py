@@ -30,10 +30,7 @@ PICKING = "Click a streamline to select it, Shift-click to select more."
 class SelectionSection(QWidget):  # type: ignore[misc]
     """What is selected, and what can be done with it.
 
-    Parameters
-    ----------
-    session : Session
-        Whose streamlines are used, unless another streamlines layer is selected in the viewer.
+    Of the session's streamlines, unless another streamlines layer is selected in the viewer.
     """
 
     def __init__(self, session: Session) -> None:

@@ -34,15 +34,8 @@ OF_SCRIPTS = "n_directions"
 class TrackingSection(QWidget):  # type: ignore[misc]
     """Controls of the tracking parameters of a session.
 
-    A control that a person changes keeps its value; the others show what suits the FOD.
-
-    Parameters
-    ----------
-    session : Session
-    failed : callable
-        Called with a sentence when what was set is impossible.
-    changed : callable
-        Called after something was set.
+    A control that a person changes keeps its value; the others show what suits the FOD. `failed` is
+    called with a sentence when what was set is impossible, `changed` after something was set.
 
     Attributes
     ----------
@@ -56,8 +49,6 @@ class TrackingSection(QWidget):  # type: ignore[misc]
         By parameter name, gives a value that a person set its default again.
     reset : QPushButton
         Makes the values suit the FOD again.
-    purposes : PurposeRow
-        Chooses the algorithm by what it is for.
     """
 
     def __init__(
@@ -95,10 +86,8 @@ class TrackingSection(QWidget):  # type: ignore[misc]
     def set(self, values: Mapping[str, Any]) -> None:
         """Set parameters by name, as a person does.
 
-        Raises
-        ------
-        InvalidParameterError
-            When a value is out of range or contradicts another; then nothing changes.
+        Raises InvalidParameterError when a value is out of range or contradicts another; then
+        nothing changes.
         """
         self.session.set_by_hand(values, if_possible=True)
         self.show_values()
@@ -206,16 +195,7 @@ def means_something(
 ) -> bool:
     """Return whether a parameter has an effect beside the others, so that a person should see it.
 
-    Parameters
-    ----------
-    name : str
-        Of the parameter.
-    parameters : TrackingParameters
-        What is chosen.
-    with_tissues : bool
-        Whether there is a tissue image.
-    is_set : bool
-        Whether a person gave it another value than its default.
+    It `is_set` where a person gave it another value than its default.
     """
     if name in BETWEEN_VOXELS and parameters.interpolation == "nearest":
         return False

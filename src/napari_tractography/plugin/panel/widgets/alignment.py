@@ -34,15 +34,7 @@ TRANSFORM_EVENTS = ("scale", "translate", "rotate", "shear", "affine")  # of lay
 
 
 class Alignment(QWidget):  # type: ignore[misc]
-    """Says which volumes are not shown where they should be, and puts them there.
-
-    Attributes
-    ----------
-    tilted, moved : QLabel
-    tilted_rows, moved_row : QWidget
-        Shown while they have something to say.
-    resample, put_back : QPushButton
-    """
+    """Says which volumes are not shown where they should be, and puts them there."""
 
     def __init__(self, session: Session) -> None:
         super().__init__()

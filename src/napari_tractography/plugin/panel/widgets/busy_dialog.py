@@ -42,19 +42,9 @@ def errors_shown() -> Iterator[None]:
 def wait_for(work: Callable[[], Result], text: str, parent: QWidget) -> Result:
     """Return what `work` returns, done in a thread; the window is drawn meanwhile.
 
-    Parameters
-    ----------
-    work : callable
-        Touches no viewer, layer or widget.
-    text : str
-        What the dialog says, which appears when it takes longer.
-    parent : QWidget
-        In the window that takes no input until it is done.
-
-    Raises
-    ------
-    GivenUpError
-        When the person pressed Cancel; the work continues, and its result is dropped.
+    The work touches no viewer, layer or widget. A dialog with the text appears when it takes
+    longer, and the window takes no input until it is done. Raises GivenUpError when the person
+    pressed Cancel; the work continues, and its result is dropped.
     """
     given_up = threading.Event()
 

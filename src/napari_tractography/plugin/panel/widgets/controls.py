@@ -116,14 +116,8 @@ class NumberControl:
     def show_in(self, unit: str, zoom: float) -> None:
         """Show the number in the unit of a volume; its value stays in that of the parameter.
 
-        One whose parameter says `is_scaled` becomes as much longer or shorter as useful values are.
-
-        Parameters
-        ----------
-        unit : str
-            Of the volume, see :mod:`napari_tractography.geometry.units`.
-        zoom : float
-            How many times as long or as short useful values are in this volume.
+        One whose parameter says `is_scaled` becomes as much longer or shorter as useful values are
+        in this volume, `zoom` times.
         """
         spec, value = self.spec, self.value
         shown, factor = shown_unit(spec.unit, unit)
@@ -271,16 +265,10 @@ def layer_choice(
 ) -> Any:
     """Return a choice among layers of the viewer, or of none.
 
-    Parameters
-    ----------
-    name, label, tooltip : str
-    layers : callable
-        Returns those that there are; ``reset_choices()`` asks for them again.
-    nothing : str
-        What the choice of none is called.
-    chosen : callable
-        Returns what is chosen; where that is a :class:`.LayerRef`, its layer was closed, and it is
-        offered as that, so that nothing is dropped in silence.
+    `layers` returns those that there are; ``reset_choices()`` asks for them again. `nothing` is
+    what the choice of none is called. `chosen` returns what is chosen; where that is a
+    :class:`.LayerRef`, its layer was closed, and it is offered as that, so that nothing is dropped
+    in silence.
     """
 
     def choices(_widget: Any) -> list[Any]:
@@ -305,15 +293,9 @@ def layer_choice(
 def offer_layers(choice: Any, chosen: Layer | LayerRef | None, *, quietly: bool = False) -> None:
     """Offer the layers that there are now, and show the one that is chosen.
 
-    Of a choice made by :func:`layer_choice`. Another bundle may have brought the chosen one before
-    its control heard of it: layers that come in between do not bring back what the control says.
-
-    Parameters
-    ----------
-    choice : ComboBox
-    chosen : Layer or LayerRef or None
-    quietly : bool
-        Whether `changed` is not emitted.
+    Of a choice made by :func:`layer_choice`; `quietly`, its `changed` is not emitted. Another
+    bundle may have brought the chosen one before its control heard of it: layers that come in
+    between do not bring back what the control says.
     """
     with choice.changed.blocked() if quietly else nullcontext():
         choice.reset_choices()
@@ -322,14 +304,7 @@ def offer_layers(choice: Any, chosen: Layer | LayerRef | None, *, quietly: bool 
 
 
 def form(controls: Sequence[Any], *, extra: Sequence[QWidget | None] = ()) -> QWidget:
-    """Return controls below each other, their labels at the left.
-
-    Parameters
-    ----------
-    controls : sequence of controls
-    extra : sequence of QWidget or None
-        What stands at the right of each control.
-    """
+    """Return controls below each other, with labels at the left and what is extra at the right."""
     whole = QWidget()
     grid = QGridLayout(whole)
     grid.setContentsMargins(0, 0, 0, 0)

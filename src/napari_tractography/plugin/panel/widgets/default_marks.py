@@ -24,13 +24,7 @@ ARROW_STYLE = "QToolButton { background: transparent; border: none; padding: 0px
 class DefaultMarks:
     """The form of some controls, each with a mark.
 
-    Parameters
-    ----------
-    controls : sequence of controls
-    specs : mapping of str to ParameterSpec
-        By the name of a control.
-    reset : callable
-        Takes the name of a control, which is to have its default again.
+    `reset` takes the name of a control, which is to have its default again.
 
     Attributes
     ----------

@@ -18,13 +18,8 @@ from qtpy.QtWidgets import QWidget
 class DockWatch(QObject):  # type: ignore[misc]
     """Watches a widget, its dock and its window.
 
-    Parameters
-    ----------
-    widget : QWidget
-        What is docked.
-    opened, closed : callable
-        Called when the widget is put into a dock, and when the dock or the window closes or the
-        program ends.
+    `opened` is called when the widget is put into a dock, `closed` when the dock or the window
+    closes or the program ends.
     """
 
     _all: ClassVar[weakref.WeakSet[DockWatch]] = weakref.WeakSet()

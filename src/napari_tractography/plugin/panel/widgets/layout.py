@@ -28,16 +28,7 @@ QSlider::handle:horizontal:focus { background-color: #5b8def; }
 
 
 class Section(QWidget):  # type: ignore[misc]
-    """A title that shows and hides what is below it.
-
-    Parameters
-    ----------
-    title : str
-    *parts : QWidget
-        From top to bottom.
-    is_open : bool
-        Whether the parts show at first.
-    """
+    """A title that shows and hides the parts below it, from top to bottom."""
 
     def __init__(self, title: str, *parts: QWidget, is_open: bool = True) -> None:
         super().__init__()

@@ -28,12 +28,7 @@ KEYS = QKeySequence.StandardKey.Undo, QKeySequence("Ctrl+Shift+Z")
 
 
 class UndoButtons(QWidget):  # type: ignore[misc]
-    """Undo and Redo, side by side.
-
-    Attributes
-    ----------
-    undo, redo : QPushButton
-    """
+    """Undo and Redo, side by side."""
 
     def __init__(self, history: Document) -> None:
         super().__init__()
@@ -65,13 +60,7 @@ class UndoButtons(QWidget):  # type: ignore[misc]
 
 
 class UndoKeys:
-    """Ctrl+Z and Ctrl+Shift+Z in a panel; those of its viewer are in :mod:`..keys`.
-
-    Parameters
-    ----------
-    panel : QWidget
-    history : Document
-    """
+    """Ctrl+Z and Ctrl+Shift+Z in a panel; those of its viewer are in :mod:`..keys`."""
 
     def __init__(self, panel: QWidget, history: Document) -> None:
         self._panel = panel
@@ -111,11 +100,7 @@ class _Numbers(QObject):  # type: ignore[misc]
 def make_one_step_each(widget: QWidget, history: Document) -> None:
     """Make one step of what is dragged along a slider, or typed into a box until that is left.
 
-    Parameters
-    ----------
-    widget : QWidget
-        A slider or a box of numbers, or what holds some.
-    history : Document
+    The widget is a slider or a box of numbers, or holds some.
     """
     for each in (widget, *widget.findChildren(QWidget)):
         if isinstance(each, QSlider):

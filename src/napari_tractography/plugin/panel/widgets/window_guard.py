@@ -19,15 +19,8 @@ class WindowGuard(QObject):  # type: ignore[misc]
     """Stands before the closing of a window by a person.
 
     napari asks whether to close before it does so from a menu or by a key, and while it does so
-    where the window system closes it. Where something is unsaved our question comes first, and
-    napari's is left out.
-
-    Parameters
-    ----------
-    is_unsaved : callable
-        Returns whether there is something to ask about.
-    may_close : callable
-        Asks, and returns whether the window may close.
+    where the window system closes it. Where something `is_unsaved` our question comes first, by
+    `may_close`, and napari's is left out.
     """
 
     def __init__(

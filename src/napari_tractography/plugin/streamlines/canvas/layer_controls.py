@@ -38,12 +38,7 @@ BOX_WIDTH = 99  # pixels: the dock is as wide as with the controls of other laye
 
 
 class StreamlineControls(QtLayerControls):  # type: ignore[misc]
-    """Colour by, colormap, width, opacity, light, slab and clip of a streamlines layer.
-
-    Parameters
-    ----------
-    layer : Streamlines
-    """
+    """Colour by, colormap, width, opacity, light, slab and clip of a streamlines layer."""
 
     MODE = Mode
     PAN_ZOOM_ACTION_NAME = "activate_tracks_pan_zoom_mode"
@@ -62,17 +57,11 @@ class StreamlineControls(QtLayerControls):  # type: ignore[misc]
 
 
 class Row(QtWidgetControlsBase):  # type: ignore[misc]
-    """The controls of one or two parameters of streamlines layers.
+    """The controls of one or two parameters of streamlines layers; the first layer is shown, all
+    are set.
 
-    Parameters
-    ----------
-    parent : QWidget
-    layers : sequence of Streamlines
-        The first is shown, all are set.
-    specs : sequence of ParameterSpec
-        Of the attributes that they are named by; without the first there is nothing to the second.
-    event : str
-        Of the layer, emitted when one of the attributes changes.
+    Without the first parameter there is nothing to the second. The layer emits `event` when one of
+    the attributes that they are named by changes.
     """
 
     def __init__(

@@ -106,13 +106,7 @@ class LitLines(Filter):  # type: ignore[misc]
         self._bounds = np.array([some.min(axis=0), some.max(axis=0)], float)
 
     def look(self, view: NDArray[np.float64], up: NDArray[np.float64]) -> None:
-        """Turn with the camera.
-
-        Parameters
-        ----------
-        view, up : (3,) float64
-            Where the eye looks, and its up, as directions xyz of the vertices.
-        """
+        """Turn with the camera: view and up, (3,) float64, are directions xyz of the vertices."""
         self._view = np.asarray(view, float) / max(float(np.linalg.norm(view)), 1e-12)
         # The cross product leads to the left or to the right: so does the light, as good.
         side = np.cross(self._view, up)
@@ -177,13 +171,8 @@ def drawn_width(width: float) -> float:
 def tangents(vertices: NDArray[np.float32], joined: NDArray[np.bool_]) -> NDArray[np.float32]:
     """Return (n, 3) float32 directions of polylines at their vertices, of any length.
 
-    The sum of the segments on both sides of a vertex; zero where there are none.
-
-    Parameters
-    ----------
-    vertices : (n, 3) float32
-    joined : (n,) bool
-        Whether a line leads from a vertex to the next.
+    The sum of the segments on both sides of a vertex; zero where there are none. A line leads from
+    a vertex that is `joined`, (n,) bool, to the next.
     """
     n = len(vertices)
     sums = np.zeros((n, 3), np.float32)
