@@ -92,7 +92,8 @@ def helix_angles_deg(
     """Return the helix angle of fibres about an axis, (n,) float64, -90 to 90 degrees.
 
     The angle between a fibre, seen from the axis, and the circle around it: 0 runs around, 90
-    along the axis. A right-handed helix has positive angles, as fibres inside the left ventricle.
+    along the axis. A right-handed helix has positive angles, as fibres inside the left ventricle
+    (Streeter et al., Circulation Research 24, 339, 1969).
 
     Parameters
     ----------
@@ -100,7 +101,6 @@ def helix_angles_deg(
         RAS+ mm. What lies on the axis has no angle: NaN.
     directions : (n, 3) array_like
         RAS+, of any length and either sense.
-    Streeter et al. (1969), Circulation Research 24, 339.
     """
     outwards = axis.outwards(points_mm)
     reach = np.linalg.norm(np.subtract(axis.end_mm, axis.start_mm))

@@ -159,14 +159,10 @@ class Bundle:
         return self._whole
 
     def adopt(self, whole: Tractogram, backend: str = "") -> Tractogram:
-        """Take over streamlines that were made of the source elsewhere; return them edited.
+        """Take over streamlines that were made of the source elsewhere, before all edits, by a
+        backend.
 
-        Parameters
-        ----------
-        whole : Tractogram
-            Before all edits.
-        backend : str
-            What tracked them, such as "cpu".
+        Return them edited.
         """
         source = self._source
         self._whole = source.weighted(whole) if isinstance(source, Recipe) else whole

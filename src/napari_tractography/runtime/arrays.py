@@ -184,10 +184,7 @@ def synchronize(array: Any) -> None:
 class DeviceArray:
     """A read-only array on the host or on a GPU; copied from there to the host on demand, once.
 
-    Attributes
-    ----------
-    native : numpy.ndarray or cupy.ndarray
-        The array where it lies.
+    `native` is the array where it lies, NumPy's or CuPy's.
     """
 
     __slots__ = ("_host", "native")

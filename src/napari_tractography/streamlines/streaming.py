@@ -43,12 +43,7 @@ UNFINISHED = "unfinished-"  # before the name of a file of a run that ended earl
 
 
 class SavedTractogram(Outcome):
-    """What was written to a file: all of a tractogram but its points, which are in the file.
-
-    Attributes
-    ----------
-    path : Path
-    """
+    """What was written to a file: all of a tractogram but its points, which are there."""
 
     def __init__(self, path: Path) -> None:
         self.path = path

@@ -105,12 +105,8 @@ def crossing_seeds(work: Work, cpu: Cost, gpu: Cost) -> float:
 class PerformanceModel:
     """Measured costs by device and kind of run, in memory and in a file.
 
-    Threads may share one: costs are never changed but replaced, under a lock.
-
-    Parameters
-    ----------
-    path : Path, optional
-        The file; by default ``costs.json`` in :func:`.cache_folder`.
+    The file is by default ``costs.json`` in :func:`.cache_folder`. Threads may share one: costs are
+    never changed but replaced, under a lock.
     """
 
     def __init__(self, path: Path | None = None) -> None:

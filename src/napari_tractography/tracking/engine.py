@@ -369,12 +369,8 @@ def _smallest_plan(algorithm: str, interpolation: str, lmax: int, kernel: str) -
 def make_plan(inputs: TrackingInput, *, on_gpu: bool = False) -> Plan:
     """Check the input and bring it into the form that kernels read.
 
-    Raises TractographyError when something is wrong with the input, or what lies on a GPU fills it.
-
-    Parameters
-    ----------
-    on_gpu : bool
-        Whether what lies on a GPU stays there; else all of it is copied to the host.
+    `on_gpu`, what lies on a GPU stays there; else all of it is copied to the host. Raises
+    TractographyError when something is wrong with the input, or what lies on a GPU fills it.
     """
     is_made = inputs.fod.input_kind.kernel != COEFFICIENTS  # from what lies on the host
     gpu = gpu_of(inputs.fod.device_values.native) if on_gpu and not is_made else None

@@ -288,17 +288,10 @@ def check_seeds(inputs: TrackingInput) -> None:
 
 
 def check_inside(seeds: Seeds, fod: Fod, n_most: int = 0) -> None:
-    """Raise when every seed lies outside the volume.
+    """Raise InvalidSeedsError when every seed lies outside the volume.
 
-    Parameters
-    ----------
-    seeds : Seeds
-    n_most : int
-        Of seeds that can be continued: the most that are tracked. A sample of them is tested.
-
-    Raises
-    ------
-    InvalidSeedsError
+    Of seeds that can be continued `n_most` is the most that are tracked. A sample of them is
+    tested.
     """
     sampled = seeds
     for n in (0, *SAMPLE_SIZES) if n_most and seeds.can_go_on else (0,):

@@ -68,12 +68,7 @@ def stands_in(plan: Plan) -> bool:
 def begin(plan: Plan) -> threading.Event:
     """Ask for the kernel of a plan to be compiled, before what was asked for until now.
 
-    Returns at once.
-
-    Returns
-    -------
-    Event
-        Set when the kernel is loaded, or could not be.
+    Returns at once; the event is set when the kernel is loaded, or could not be.
     """
     return _queue.ask(_command_of(plan), plan)
 

@@ -33,15 +33,7 @@ class NothingTrackedError(Exception):
 
 
 def cost_key(plan: Plan, gpus: Sequence[int], n_threads: int) -> str:
-    """Return what a measured cost holds for: the devices and the kind of run.
-
-    Parameters
-    ----------
-    gpus : sequence of int
-        Empty for the CPU.
-    n_threads : int
-        Of the CPU.
-    """
+    """Return what a measured cost holds for: GPUs, or threads of the CPU, and the kind of run."""
     settings = plan.settings
     if gpus:
         device = " + ".join(devices.model(gpu) for gpu in gpus)

@@ -210,12 +210,8 @@ def kernel_settings(
 ) -> codes.Settings:
     """Put the parameters into the kernel's form.
 
-    Parameters
-    ----------
-    scale : float
-        Of the table: what its amplitudes are multiplied by.
-    reach_deg : float, optional
-        See :func:`kernel_field`.
+    `scale` is what the table's amplitudes are multiplied by; for `reach_deg` see
+    :func:`kernel_field`.
     """
     angle = math.radians(parameters.max_angle_deg if reach_deg is None else reach_deg)
     part_mm = parameters.step_mm / parameters.parts

@@ -80,16 +80,8 @@ class Report:
     def speed(self, tractogram: Outcome, step_mm: float, seconds: float) -> str:
         """Say how long a run took, and how fast it was besides what is not tracking.
 
-        Steps are those of the streamlines that were kept; where a run discards many, that is said.
-
-        Parameters
-        ----------
-        tractogram : Outcome
-            The whole result.
-        step_mm : float
-            With which it was tracked.
-        seconds : float
-            Of the whole run.
+        Steps, of `step_mm`, are those of the streamlines that were kept; where a run discards many,
+        that is said.
         """
         n_steps = float(tractogram.lengths_mm.sum(dtype=np.float64)) / step_mm
         setup = min(sum(self.seconds.get(what, 0.0) for what in SETUP), seconds)
@@ -112,16 +104,8 @@ def advice(tractogram: Outcome, parameters: TrackingParameters, unit: str = MM) 
     """Return a sentence on what to change where most of a run came to nothing, or "".
 
     That is where most streamlines reached the maximum length, or most seeds gave no streamline or
-    one of a step or two. A run without any streamline has :meth:`Tractogram.why_empty`.
-
-    Parameters
-    ----------
-    tractogram : Outcome
-        The whole result, with its tally.
-    parameters : TrackingParameters
-        With which it was tracked.
-    unit : str
-        In which lengths are read, see :mod:`~napari_tractography.geometry.units`.
+    one of a step or two. A run without any streamline has :meth:`Tractogram.why_empty`. Lengths are
+    read in `unit`.
     """
     if not len(tractogram):
         return ""

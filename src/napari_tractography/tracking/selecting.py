@@ -99,14 +99,8 @@ def that_reach(
     """Return the streamlines of a chunk that lead to the goal, if there is one; tally the others.
 
     The seed must not lie in the goal, where regions overlap. By the rule "all" kernels have seen to
-    the rest; by another one of the ends that were tracked must lie in the goal.
-
-    Parameters
-    ----------
-    seeds : Seeds
-        Those of the chunk are among them.
-    first : int
-        Number of the first of `seeds`.
+    the rest; by another one of the ends that were tracked must lie in the goal. Those of the chunk
+    are among `seeds`, of which `first` is the number of the first.
     """
     goal = inputs.goal
     if goal is None or not len(chunk):

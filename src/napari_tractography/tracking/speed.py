@@ -74,13 +74,7 @@ class Case:
 
 
 class Contestant(Protocol):
-    """One program with one algorithm.
-
-    Attributes
-    ----------
-    label : str
-        What the table calls it.
-    """
+    """One program with one algorithm; the table calls it by its label."""
 
     label: str
 
@@ -109,18 +103,10 @@ def make_case(
     frame: str | None = None,
     n_threads: int = 2,
 ) -> Case:
-    """Load what is tracked: an FOD, by default a phantom.
+    """Load what is tracked: an FOD, by default a phantom, and where, by default wherever it is.
 
-    Raises TractographyError when a file cannot be read, or the mask lies elsewhere than the FOD.
-
-    Parameters
-    ----------
-    fod_path : path-like, optional
-        An FOD volume, read as `kind`, in `basis` and `frame`.
-    mask_path : path-like, optional
-        Where to track, on the grid of the FOD; by default wherever there is an FOD.
-    n_threads : int
-        For every contestant.
+    The number of threads is that of every contestant. Raises TractographyError when a file cannot
+    be read, or the mask lies elsewhere than the FOD.
     """
     if fod_path is None:
         fod, mask = make_phantom(PHANTOM), phantom_mask(PHANTOM)
@@ -134,13 +120,7 @@ def make_case(
 
 
 class Ours:
-    """This package as a contestant.
-
-    Parameters
-    ----------
-    **settings
-        Parameters that differ from the case's.
-    """
+    """This package as a contestant, with settings that differ from the case's."""
 
     def __init__(self, label: str, **settings: Any) -> None:
         self.label = label

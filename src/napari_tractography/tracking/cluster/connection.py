@@ -25,10 +25,7 @@ class DisconnectedError(Exception):
 class Connection:
     """What a run asks of Dask's client, which is connected.
 
-    Attributes
-    ----------
-    known : dict of str to int
-        The threads of each worker, by address, when the scheduler was asked last.
+    `known` are the threads of each worker, by address, when the scheduler was asked last.
     """
 
     def __init__(self, client: Any) -> None:

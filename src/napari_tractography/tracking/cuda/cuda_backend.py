@@ -98,18 +98,10 @@ class DeviceTractogram:
 def track_on_device(
     plan: Plan, execution: Execution | None = None, *, gpu: int = 0
 ) -> DeviceTractogram:
-    """Track the seeds of a plan on a GPU, and leave the streamlines there.
+    """Track the seeds of a plan as one batch on a GPU, and leave the streamlines there.
 
-    All of them are tracked as one batch.
-
-    Raises BackendError when the GPU fails, or the streamlines do not fit into its memory.
-
-    Parameters
-    ----------
-    execution : Execution, optional
-        Of which `memory_limit` and `threads_a_block` are for this.
-    gpu : int
-        Number of the GPU.
+    Of the execution `memory_limit` and `threads_a_block` are for this. Raises BackendError when the
+    GPU fails, or the streamlines do not fit into its memory.
     """
     execution = execution or Execution()
     device = CudaDevice(gpu, plan, execution.threads_a_block)

@@ -159,12 +159,8 @@ class CudaDevice:
     def sizing(self, execution: Execution, *, at_once: bool = False) -> Sizing:
         """Return how large batches may be: what the run may take, shared among the slots.
 
-        Raises BackendError when the GPU fails.
-
-        Parameters
-        ----------
-        at_once : bool
-            Whether all seeds are one batch, whose streamlines stay on the GPU.
+        `at_once` all seeds are one batch, whose streamlines stay on the GPU. Raises BackendError
+        when the GPU fails.
         """
         with explained_for_good(self.name), self._device:
             free = self._device.mem_info[0] + self._cupy.get_default_memory_pool().free_bytes()

@@ -20,17 +20,8 @@ OUT_OF_MEMORY = 2  # of CUDA's error numbers, both of the runtime and of the dri
 def explained(name: str) -> Iterator[None]:
     """Turn CUDA's errors into ours, where a lack of memory can be dealt with.
 
-    Parameters
-    ----------
-    name : str
-        Of the device, for messages.
-
-    Raises
-    ------
-    OutOfDeviceMemoryError
-        When memory does not suffice.
-    BackendError
-        When anything else fails, in one sentence.
+    Raises OutOfDeviceMemoryError when memory does not suffice; BackendError when anything else
+    fails, in one sentence that names the device.
     """
     cupy = import_cupy()
     try:
@@ -55,10 +46,7 @@ def explained(name: str) -> Iterator[None]:
 def explained_for_good(name: str) -> Iterator[None]:
     """Turn CUDA's errors into ours, where nothing can be done about a lack of memory.
 
-    Raises
-    ------
-    BackendError
-        When anything fails, in one sentence.
+    Raises BackendError when anything fails, in one sentence.
     """
     try:
         with explained(name):

@@ -342,17 +342,8 @@ def batch_arrays(
 ) -> dict[str, tuple[tuple[int, ...], str]]:
     """Return shape and dtype of every array of a ``Batch`` of `n_seeds` seeds, but for its points.
 
-    Parameters
-    ----------
-    n_seeds : int
-    endpoints : bool
-        Whether only the ends of streamlines are wanted.
-    seed_directions : bool
-        Whether seeds have start directions.
-    log_length : int
-        See :func:`log_length`.
-    n_blocks : int
-        Of the pool that points go to.
+    Those depend on whether only `endpoints` are wanted, seeds have start directions, and on
+    :func:`log_length` and the number of blocks of the pool that points go to.
     """
     n_tiles = -(-n_seeds // TILE)
     return {

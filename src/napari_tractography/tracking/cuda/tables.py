@@ -95,11 +95,6 @@ def build_table(fod: Fod) -> FodTable:
     """Make the table of an FOD on the GPU that it lies on; the arrays of its voxels stay there.
 
     Raises BackendError when the GPU fails, or its memory does not suffice.
-
-    Parameters
-    ----------
-    fod : Fod
-        Of an array on a GPU.
     """
     values = fod.device_values.native
     gpu = gpu_of(values)

@@ -34,13 +34,6 @@ _tables = _NewestResults()
 
 
 def fod_table(fod: Fod, build: Callable[[Fod], Any] = build_table) -> Any:
-    """Return the table of an FOD, that of the last call where it fits, else what `build` makes.
-
-    Parameters
-    ----------
-    build : callable
-        Makes a new one: `build_table`, `vector_table`, or that of
-        :mod:`napari_tractography.tracking.cuda.tables`.
-    """
+    """Return the table of an FOD, that of the last call where it fits, else what `build` makes."""
 
     return _tables.get(fod, build, lambda: build(fod))
