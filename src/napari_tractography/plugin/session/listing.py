@@ -144,13 +144,7 @@ class BundleList:
         return bundle
 
     def replace_all(self, states: Sequence[BundleState], active: str = "") -> list[OpenBundle]:
-        """Have other bundles, as those of a project, the first of them active; not undone.
-
-        Parameters
-        ----------
-        active : str
-            The name of the one to be active; by default the first.
-        """
+        """Have other bundles, as a project's, one of them active or the first; not undone."""
         created = [self.session.prepare(state) for state in states]
         first = next((b.id for b in created if b.name == active), created[0].id)
         self.history.begin(Snapshot({b.id: b.state for b in created}, first))
