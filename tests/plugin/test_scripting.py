@@ -60,7 +60,7 @@ def test_the_blocks_of_the_page_run(
     moved = panel.session.tractogram
     assert moved.digest() != same.digest()
     np.testing.assert_allclose(
-        panel.session.seed_positions_mm(), SEED_MM[None] + (0, 0, 4), atol=1e-3
+        panel.session.seeds.positions_mm, SEED_MM[None] + (0, 0, 4), atol=1e-3
     )
     panel.close_session()
 

@@ -62,9 +62,6 @@ class StreamlineArrays:
         return {name: c for name, c in named.items() if c is not None and self.n_streamlines}
 
 
-NO_STREAMLINES = StreamlineArrays(np.empty((0, 3), np.float32), np.zeros(1, np.int64))
-
-
 class StreamlineStream(Protocol):
     """A file that streamlines are appended to; left by ``with``, it is complete."""
 

@@ -1,6 +1,7 @@
 """Work in threads: begun, heard of in the window's thread, and given up, in one way for all of it.
 
-Runs and projects yield items (:func:`iterate`); all else has one result (:class:`Background`).
+Runs and projects yield items (:func:`iterate`); all else has one result (:class:`Background`), but
+for files, for which their callers wait a moment (:func:`begun`).
 Threads are daemons: neither a window that closes nor the end of the program waits for one that
 compiles a kernel or asks a driver for GPUs.
 """
@@ -10,9 +11,10 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future
 from contextlib import suppress
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 from psygnal import Signal
 from qtpy.QtCore import QObject, Qt
@@ -28,6 +30,21 @@ POLL_MS = 100  # between two reports of the progress
 THREAD_NAME = "tractography-background"
 
 Advance = Callable[[float], None]
+Result = TypeVar("Result")
+
+
+def begun(work: Callable[[], Result], name: str = THREAD_NAME) -> Future[Result]:
+    """Begin work in a thread; return what gives its result, or raises what the work raised."""
+    future: Future[Result] = Future()
+
+    def do() -> None:
+        try:
+            future.set_result(work())
+        except Exception as error:  # whoever asks for the result gets it
+            future.set_exception(error)
+
+    threading.Thread(target=do, name=name, daemon=True).start()
+    return future
 
 
 class _Post(QObject):  # type: ignore[misc]

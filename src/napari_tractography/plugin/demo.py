@@ -97,7 +97,7 @@ def place_and_track(panel: TractographyPanel) -> None:
         radius_mm = round(float(fod.grid.voxel_sizes_mm.max()), 1)
     panel.set_parameters(radius_mm=radius_mm, n_per_seed=N_STREAMLINES // len(seeds_mm))
     panel.session.add_seeds_mm(seeds_mm)
-    seeds = panel.session.ensure_seeds_layer()
+    seeds = panel.session.seeds.ensure_layer()
     seeds.size = SEED_FRACTION * np.asarray(seeds.size)
     panel.runs.start()
 

@@ -186,7 +186,7 @@ def test_delete_and_backspace_remove_what_is_selected_in_each_table(
     for key in (Qt.Key.Key_Delete, Qt.Key.Key_Backspace):
         panel.seeds.table.selectRow(0)
         QTest.keyClick(focused(panel, panel.seeds.table, qtbot), key)
-        np.testing.assert_allclose(session.seed_positions_mm(), np.ones((1, 3)), atol=1e-4)
+        np.testing.assert_allclose(session.seeds.positions_mm, np.ones((1, 3)), atol=1e-4)
         first = session.regions.entries[0]
         panel.regions.table.selectRow(0)
         QTest.keyClick(focused(panel, panel.regions.table, qtbot), key)

@@ -334,11 +334,11 @@ def test_a_closed_dock_lets_go_of_the_viewer_and_can_come_back(
     viewer = panel.viewer
     panel.live.setChecked(True)
     by_dock(panel)
-    assert panel.on_press not in viewer.mouse_drag_callbacks
+    assert panel.mouse.on_press not in viewer.mouse_drag_callbacks
     assert not panel.runs.live
     viewer.layers.clear()
     viewer.window.add_dock_widget(panel, name="Again", area="right")
-    assert viewer.mouse_drag_callbacks.count(panel.on_press) == 1
+    assert viewer.mouse_drag_callbacks.count(panel.mouse.on_press) == 1
     assert panel.runs.live
     assert panel.session.fod is None
 
@@ -353,8 +353,8 @@ def test_two_viewers_do_not_know_of_each_other(open_model: Any, cross: Any, sett
     settle(two)
     assert one.session.tractogram.n_seeds == 40
     assert two.session.tractogram.n_seeds == 3 * 40
-    two.session.remove_seeds([0])
-    assert len(one.session.seed_positions_mm()) == 1
+    two.session.seeds.remove([0])
+    assert len(one.session.seeds.positions_mm) == 1
     one.run()
     one.close_session()
     two.run()

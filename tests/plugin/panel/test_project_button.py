@@ -81,7 +81,7 @@ def test_a_saved_project_comes_back_with_the_same_digests(
     assert again.session.seeds.own["n_per_seed"].tolist() == [FEW + 3]
     again.bundles.activate(first)
     assert [entry.role for entry in again.session.regions.entries] == ["include"]
-    np.testing.assert_allclose(again.session.seed_positions_mm(), ONE[None], atol=1e-4)
+    np.testing.assert_allclose(again.session.seeds.positions_mm, ONE[None], atol=1e-4)
     assert first.streamlines_layer.editor.is_edited
     assert again.bundles.history.last == "Edit CST left"  # what was deleted comes back, too
     first.streamlines_layer.editor.undo()
@@ -424,7 +424,7 @@ def test_the_other_side_is_tracked_with_mirrored_seeds_and_regions(study: Any, s
     settle(study)
     made = study.bundles.active
     assert made.name == "CST right 2"  # there is one already
-    np.testing.assert_allclose(study.session.seed_positions_mm(), ONE[None] * [-1, 1, 1], atol=1e-4)
+    np.testing.assert_allclose(study.session.seeds.positions_mm, ONE[None] * [-1, 1, 1], atol=1e-4)
     assert len(made.tractogram) > 0
     assert len(study.bundles.bundles) == 3
     study.bundles.history.undo()  # the run

@@ -49,7 +49,7 @@ def test_mouse_table_and_region_say_the_same_place(
     where = [float(number) for number in numbers.split(", ")]
     assert fod.grid.to_voxel(np.array([where]))[0] == pytest.approx([17, 10, 5], abs=0.5)
     assert float(value) == pytest.approx(fod.isotropic()[17, 10, 5], rel=0.01)
-    seed = session.seed_positions_mm()[0]
+    seed = session.seeds.positions_mm[0]
     session.regions.add_sphere(session.space.to_display(seed[None])[0], 4.0)
     assert said in panel.regions.table.item(0, 0).toolTip()
 

@@ -80,14 +80,14 @@ class Hand:
 
     def move_seed(self) -> None:
         session = self.panel.session
-        if n := len(session.seed_positions_mm()):
+        if n := len(session.seeds.positions_mm):
             place = session.space.to_display(self._place()[None])[0]
             session.move_seed(int(self._rng.integers(n)), place)
             session.released.emit()
 
     def remove_seed(self) -> None:
-        if n := len(self.panel.session.seed_positions_mm()):
-            self.panel.session.remove_seeds([int(self._rng.integers(n))])
+        if n := len(self.panel.session.seeds.positions_mm):
+            self.panel.session.seeds.remove([int(self._rng.integers(n))])
 
     def undo(self) -> None:
         self.panel.session.document.undo()

@@ -63,7 +63,7 @@ def test_switching_brings_back_what_is_a_bundles_own(two: Any) -> None:
     first, second = two.bundles.bundles
     session = two.session
     two.bundles.activate(first)
-    np.testing.assert_allclose(session.seed_positions_mm(), ONE[None], atol=1e-4)
+    np.testing.assert_allclose(session.seeds.positions_mm, ONE[None], atol=1e-4)
     assert session.regions.entries == []
     assert session.seeding.n_per_seed == FEW
     assert session.parameters.max_angle_deg != 20.0
@@ -73,7 +73,7 @@ def test_switching_brings_back_what_is_a_bundles_own(two: Any) -> None:
     assert names.count("Seeds") == 1
     assert "sphere" not in names
     two.bundles.activate(second)
-    np.testing.assert_allclose(session.seed_positions_mm(), OTHER[None], atol=1e-4)
+    np.testing.assert_allclose(session.seeds.positions_mm, OTHER[None], atol=1e-4)
     assert [entry.role for entry in session.regions.entries] == ["include"]
     assert session.seeding.n_per_seed == FEW + 5
     assert session.parameters.max_angle_deg == 20.0
@@ -236,7 +236,7 @@ def test_removing_the_layer_deletes_the_bundle_and_is_undone_with_it(two: Any) -
     assert two.bundles.bundles == [first, second]
     assert first.streamlines_layer in two.viewer.layers
     two.bundles.activate(first)
-    np.testing.assert_allclose(two.session.seed_positions_mm(), ONE[None], atol=1e-4)
+    np.testing.assert_allclose(two.session.seeds.positions_mm, ONE[None], atol=1e-4)
 
 
 def test_the_only_bundle_keeps_its_seeds_when_its_layer_goes(
@@ -419,7 +419,7 @@ def test_switching_puts_no_layer_in_and_takes_none_out(
         panel.project.keeper.compare()
         (entry,) = session.regions.entries
         assert entry.layer.visible
-        x = session.seed_positions_mm()[0, 0]
+        x = session.seeds.positions_mm[0, 0]
         (region,) = session.regions.of(entry)
         np.testing.assert_allclose(region.center_mm, (x, 1, 2), atol=1e-4)
         np.testing.assert_allclose(entry.layer.radius_mm, 2.0 + x, atol=1e-4)

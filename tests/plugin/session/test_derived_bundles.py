@@ -202,7 +202,7 @@ def test_bundles_without_streamlines_survive_a_second_panel(
     assert again.session.parameters.max_angle_deg == 20.0
     assert again.session.is_result_current
     again.bundles.activate(again.bundles.bundles[0])
-    np.testing.assert_allclose(again.session.seed_positions_mm(), ONE[None], atol=1e-4)
+    np.testing.assert_allclose(again.session.seeds.positions_mm, ONE[None], atol=1e-4)
     again.close_session()
 
 
@@ -224,9 +224,9 @@ def test_a_phantom_of_another_lmax_is_saved_as_it_is(
 def test_a_seed_shows_the_hidden_layer_that_it_lands_in(open_model: Any, cross: Any) -> None:
     panel = open_model(cross)
     panel.session.add_seeds_mm(ONE[None])
-    panel.session.seeds_layer.visible = False
+    panel.session.seeds.layer.visible = False
     panel.session.add_seeds_mm(OTHER[None])
-    assert panel.session.seeds_layer.visible
+    assert panel.session.seeds.layer.visible
 
 
 def test_resting_bundles_are_clipped_at_the_slice_too(opened: Any) -> None:

@@ -26,7 +26,7 @@ def press(panel: Any, keys: Any = CTRL) -> None:
 
 def seeds(panel: Any) -> np.ndarray:
     """Display positions (z, y, x) mm."""
-    return panel.session.seed_positions_mm()[:, ::-1]
+    return panel.session.seeds.positions_mm[:, ::-1]
 
 
 @pytest.fixture
@@ -169,7 +169,7 @@ def test_another_fod_is_a_step_and_seeds_stay_where_they_are(open_model: Any) ->
     session.document.redo()
     session.document.redo()
     assert session.fod_layer is not first
-    np.testing.assert_allclose(session.seed_positions_mm(), [HERE[::-1]], atol=1e-3)
+    np.testing.assert_allclose(session.seeds.positions_mm, [HERE[::-1]], atol=1e-3)
 
 
 def test_live_follows_what_is_undone(open_window: Any, cross: Any, settle: Any, qtbot: Any) -> None:

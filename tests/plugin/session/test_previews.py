@@ -209,7 +209,7 @@ def test_a_seed_is_dragged_live_and_all_is_tracked_when_it_is_let_go(
     assert len(session.tractogram) < FIRST_GUESS
     mouse.release()
     qtbot.waitUntil(lambda: not finished[-1][0], timeout=WAIT_MS)
-    (place,) = session.seed_positions_mm()
+    (place,) = session.seeds.positions_mm
     assert place[0] > 6.0
     wanted = track(cross, Seeds.in_sphere(place, 2.0, FIRST_GUESS), session.parameters)
     assert session.tractogram.digest() == wanted.digest()

@@ -19,7 +19,7 @@ def test_spheres_are_outlines_above_streamlines_and_labels_lie_below(
     panel.run()
     settle(panel)
     painted = session.regions.add_painting().layer
-    order = [painted, session.streamlines_layer, sphere, session.seeds_layer]
+    order = [painted, session.streamlines_layer, sphere, session.seeds.layer]
     assert [layer for layer in layers if layer in order] == order
     assert isinstance(sphere, Spheres)
     outline, inside = sphere.border_color[0], sphere.face_color[0]

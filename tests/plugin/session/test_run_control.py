@@ -222,7 +222,7 @@ def test_layers_may_be_renamed_and_deleted_while_running(
     for layer in viewer.layers:
         layer.name = f"my {layer.name}"
     viewer.layers.remove(session.streamlines_layer)
-    viewer.layers.remove(session.seeds_layer)
+    viewer.layers.remove(session.seeds.layer)
     viewer.layers.remove(session.fod_layer)
     assert session.fod is None
     settle(panel)

@@ -48,7 +48,7 @@ def test_shift_click_in_a_slice_places_a_seed_there(open_window: Any, affine: np
         viewer.dims.set_point(axis, at(panel, *PLACE)[axis])
         viewer.reset_view()
         Mouse(viewer).click(at(panel, *PLACE), SHIFT)
-        (seed,) = panel.session.seed_positions_mm()
+        (seed,) = panel.session.seeds.positions_mm
         assert np.linalg.norm(seed - expected) <= 1.5 * pixel_mm(viewer)
         panel.session.clear_seeds()
 
@@ -61,13 +61,13 @@ def test_clicks_without_shift_and_drags_place_nothing_and_plain_ones_move_the_ca
     before = mouse.where((0, 0, 0))
     mouse.drag(at(panel, 15, 5, 4), at(panel, 20, 8, 4), n=1)
     qtbot.waitUntil(lambda: mouse.where((0, 0, 0)).x() > before.x() + 20)
-    assert not len(panel.session.seed_positions_mm())
+    assert not len(panel.session.seeds.positions_mm)
     for keys in (Qt.KeyboardModifier.NoModifier, CONTROL, Qt.KeyboardModifier.AltModifier):
         mouse.click(at(panel, *PLACE), keys)
-    assert not len(panel.session.seed_positions_mm())
+    assert not len(panel.session.seeds.positions_mm)
     before = mouse.where((0, 0, 0))
     mouse.drag(at(panel, 5, 5, 4), at(panel, 20, 12, 4), SHIFT)
-    assert not len(panel.session.seed_positions_mm())
+    assert not len(panel.session.seeds.positions_mm)
     assert mouse.where((0, 0, 0)) == before
 
 
@@ -86,7 +86,7 @@ def test_shift_click_in_3d_places_a_seed_on_the_bundle_nearest_to_the_eye(
     for outer, expected in ((1.0, top), (-1.0, bottom)):  # from above, from below
         viewer.scene.camera.set_view_direction((-outer, 0, 0), (0.0, 1.0, 0.0))
         Mouse(viewer).click(expected[::-1], SHIFT)
-        (seed,) = panel.session.seed_positions_mm()
+        (seed,) = panel.session.seeds.positions_mm
         assert np.linalg.norm(seed[:2] - expected[:2]) <= 2 * pixel_mm(viewer)
         depth = (seed[2] - expected[2]) * outer  # the side of the tube that faces the eye
         assert 0 <= depth <= 2.5 * 2.0 + 2.0  # its radius in voxels of 2 mm, and half a lobe
@@ -103,7 +103,7 @@ def test_shift_click_in_3d_places_a_seed_on_the_slice_that_is_seen(
     viewer.dims.ndisplay = 3
     viewer.scene.camera.set_view_direction((-1.0, 0.0, 0.0), (0.0, 1.0, 0.0))
     Mouse(viewer).click((1.0, 0.0, 6.0), SHIFT)
-    (seed,) = panel.session.seed_positions_mm()
+    (seed,) = panel.session.seeds.positions_mm
     np.testing.assert_allclose(seed[:2], [6.0, 0.0], atol=2 * pixel_mm(viewer))
     assert seed[2] == pytest.approx(1.0, abs=1e-3)
 
@@ -116,7 +116,7 @@ def test_a_shift_click_beside_everything_says_so(
     for slices, told in ((True, "no slice"), (False, "nothing bright")):
         panel.scene.slices.box.setChecked(slices)
         Mouse(panel.viewer).click(at(panel, 15, 2, 4), SHIFT)
-        assert not len(panel.session.seed_positions_mm())
+        assert not len(panel.session.seeds.positions_mm)
         (note,) = notes
         assert told in note
         notes.clear()
@@ -143,8 +143,8 @@ def test_seeds_are_dragged_without_a_tool(
     before = mouse.where((0, 0, 0))
     mouse.drag(start, end, busy=busy)
     near = 2 * pixel_mm(viewer)
-    qtbot.waitUntil(lambda: np.allclose(panel.session.seed_positions_mm()[0], end[::-1], atol=near))
-    moved, other = panel.session.seed_positions_mm()
+    qtbot.waitUntil(lambda: np.allclose(panel.session.seeds.positions_mm[0], end[::-1], atol=near))
+    moved, other = panel.session.seeds.positions_mm
     np.testing.assert_allclose(moved, end[::-1], atol=2 * pixel_mm(viewer))
     np.testing.assert_allclose(other, at(panel, 25, 3, 4)[::-1], atol=1e-3)
     assert mouse.where((0, 0, 0)) == before
@@ -155,28 +155,28 @@ def test_control_click_removes_the_seed_under_it(open_window: Any, cross: Any) -
     panel.session.add_seeds_mm(np.array([[-10.0, 0, -1], [10.0, 4, -1]]))
     panel.viewer.dims.set_point(0, -1)
     Mouse(panel.viewer).click((-1, 4, 10), CONTROL)
-    np.testing.assert_allclose(panel.session.seed_positions_mm(), [[-10, 0, -1]], atol=1e-4)
+    np.testing.assert_allclose(panel.session.seeds.positions_mm, [[-10, 0, -1]], atol=1e-4)
 
 
 def test_the_tools_of_the_seeds_layer_work_too(open_window: Any, cross: Any) -> None:
     """Add, select and drag, delete; Shift with the add tool does not add twice."""
     panel = open_window(cross)
     viewer, mouse = panel.viewer, Mouse(panel.viewer)
-    layer = panel.session.ensure_seeds_layer()
+    layer = panel.session.seeds.ensure_layer()
     viewer.layers.selection.active = layer
     layer.mode = "add"
     mouse.click(at(panel, 8, 6, 4))
     mouse.click(at(panel, 20, 6, 4), SHIFT)
-    assert len(panel.session.seed_positions_mm()) == 2
+    assert len(panel.session.seeds.positions_mm) == 2
     layer.mode = "select"
     mouse.drag(at(panel, 8, 6, 4), at(panel, 12, 15, 4))
     np.testing.assert_allclose(
-        panel.session.seed_positions_mm()[0],
+        panel.session.seeds.positions_mm[0],
         at(panel, 12, 15, 4)[::-1],
         atol=2 * pixel_mm(viewer),
     )
     layer.remove_selected()
-    assert len(panel.session.seed_positions_mm()) == 1
+    assert len(panel.session.seeds.positions_mm) == 1
     assert panel.hint_label.text().startswith("1 seed:")
 
 
@@ -196,7 +196,7 @@ def test_while_painting_clicks_with_shift_place_seeds_and_spheres(
         painted.mode = mode
         painted.selected_label = 7
         mouse.click(place, SHIFT)
-        assert len(session.seed_positions_mm()) == 1, mode
+        assert len(session.seeds.positions_mm) == 1, mode
         assert not session.regions.spheres
         mouse.click(other, CONTROL | SHIFT)
         (spheres,) = session.regions.spheres
@@ -206,7 +206,7 @@ def test_while_painting_clicks_with_shift_place_seeds_and_spheres(
         assert painted.mode == mode
         mouse.click(at(panel, 20, 15, 4))  # the tool works as before
         assert (painted.data != before).any() == (mode != "erase")
-        assert len(session.seed_positions_mm()) == 1
+        assert len(session.seeds.positions_mm) == 1
         while session.document.can_undo:
             session.document.undo()
 
@@ -219,17 +219,17 @@ def test_the_add_tool_in_3d_places_seeds_on_the_volume(
     panel.scene.slices.box.setChecked(False)
     viewer = panel.viewer
     viewer.dims.ndisplay = 3
-    layer = panel.session.ensure_seeds_layer()
+    layer = panel.session.seeds.ensure_layer()
     viewer.layers.selection.active = layer
     layer.mode = "add"
     middle = np.zeros(3)  # where the bundles cross
     Mouse(viewer).click(middle)
-    (seed,) = panel.session.seed_positions_mm()
+    (seed,) = panel.session.seeds.positions_mm
     assert abs(seed[0]) < 2
     assert abs(seed[1]) < 2
     assert 0 < seed[2] <= 2.5 * 2.0 + 2.0  # on the upper side
     Mouse(viewer).click(at(panel, 15, 2, 4))
-    qtbot.waitUntil(lambda: len(panel.session.seed_positions_mm()) == 1)
+    qtbot.waitUntil(lambda: len(panel.session.seeds.positions_mm) == 1)
     assert "nothing bright" in notes[-1]
 
 

@@ -30,9 +30,9 @@ def test_seeds_and_streamlines_stay_in_place_when_another_fod_is_chosen(
     settle(panel)
     for layer in (plain, turned):
         panel.fod_choice.value = layer
-        np.testing.assert_allclose(session.seed_positions_mm(), places, atol=1e-3)
+        np.testing.assert_allclose(session.seeds.positions_mm, places, atol=1e-3)
         assert session.streamlines_layer.space == session.space
-        seeds = session.seeds_layer
+        seeds = session.seeds.layer
         shown = np.asarray(seeds.data) * seeds.scale + seeds.translate
         np.testing.assert_allclose(shown, session.space.to_display(places), atol=1e-3)
 
@@ -44,7 +44,7 @@ def test_a_new_panel_takes_over_the_seeds_of_a_closed_one(open_model: Any, qtbot
     panel.close_session()
     again = type(panel)(panel.viewer)
     qtbot.addWidget(again)
-    np.testing.assert_allclose(again.session.seed_positions_mm(), places, atol=1e-3)
+    np.testing.assert_allclose(again.session.seeds.positions_mm, places, atol=1e-3)
     again.session.add_seeds_mm(places[:1])
     assert len(panel.viewer.layers) == 2
     again.close_session()

@@ -15,8 +15,8 @@ from napari_tractography.geometry.grid import Grid
 from napari_tractography.plugin.space.display import (
     DisplaySpace,
     display_space_of_layer,
-    orient_camera,
 )
+from napari_tractography.plugin.space.views import orient
 
 SHAPE = (4, 5, 6)
 
@@ -177,7 +177,7 @@ def test_left_is_on_the_left_and_anterior_up(make_napari_viewer, first: float) -
     array = np.zeros(grid.shape, np.float32)
     array[tuple(left)] = 1
     viewer = make_napari_viewer(show=True)
-    orient_camera(viewer)
+    orient(viewer)
     space = DisplaySpace.of(grid)
     viewer.add_image(space.volume(array), **space.layer_kwargs)
     viewer.dims.set_point(0, space.to_display([grid.to_mm(left)])[0, 0])

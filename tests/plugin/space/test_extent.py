@@ -27,7 +27,7 @@ def test_a_seed_that_moves_within_the_volume_leaves_the_sliders_alone(
     settle(panel)
     before, told, worked_out = dims.range, [], []
     dims.events.range.connect(worked_out.append)
-    session.seeds_layer.events.data.connect(told.append)
+    session.seeds.layer.events.data.connect(told.append)
     with monkeypatch.context() as patched:
         patched.setattr(type(panel.viewer), "_on_layers_change", lambda *_: worked_out.append(1))
         session.move_seed(0, session.space.to_display(MIDDLE + 1)[0])
@@ -53,7 +53,7 @@ def test_another_bundle_within_the_volume_leaves_the_sliders_alone(
         patched.setattr(type(panel.viewer), "_on_layers_change", lambda *_: worked_out.append(1))
         bundles.activate(bundles.bundles[0])
     assert (panel.viewer.dims.range, worked_out) == (before, [])
-    np.testing.assert_allclose(session.seed_positions_mm(), MIDDLE, atol=1e-4)
+    np.testing.assert_allclose(session.seeds.positions_mm, MIDDLE, atol=1e-4)
     (sphere,) = session.regions.spheres
     np.testing.assert_allclose(sphere.data, MIDDLE, atol=1e-4)
 
@@ -81,7 +81,7 @@ def test_an_fod_that_is_opened_after_seeds_leaves_the_slices_in_view(
     before = viewer.dims.point
     viewer.add_layer(fod_layer(cross))
     assert np.abs(np.subtract(viewer.dims.point, before)).max() <= 1.0  # half a voxel
-    assert panel.session.seed_positions_mm() == pytest.approx(MIDDLE)
+    assert panel.session.seeds.positions_mm == pytest.approx(MIDDLE)
 
 
 def map_layer(fod: Fod) -> Image:

@@ -61,7 +61,7 @@ def letter(open_window: Any, settle: Any, tmp_path: Path) -> Any:
         panel.session.add_seeds_mm(phantom_seeds_mm("letter", affine=affine))
         panel.run()
         settle(panel)
-        panel.session.seeds_layer.visible = False
+        panel.session.seeds.layer.visible = False
         return panel
 
     return make

@@ -16,7 +16,6 @@ from napari_tractography.plugin.layers.volume_layers import fod_layer_data
 from napari_tractography.plugin.space.display import (
     SETTINGS_KEY,
     DisplaySpace,
-    orient_camera,
 )
 from napari_tractography.plugin.space.orientation_labels import (
     OrientationLabels,
@@ -37,7 +36,7 @@ BEADS = {
 
 
 def add_beads(viewer):
-    orient_camera(viewer)
+    orient(viewer)
     for letter, (place, colour) in BEADS.items():
         viewer.add_layer(
             Points(

@@ -155,12 +155,12 @@ def test_seeds_keep_their_clicks_and_drags(panel):
         session.add_seed(np.array(on(2)))
         mouse.click(on(2))
         mouse.drag(on(2), on(3, x=0.0))
-        np.testing.assert_allclose(session.seed_positions_mm()[0][:2], [0, 6], atol=1.0)
+        np.testing.assert_allclose(session.seeds.positions_mm[0][:2], [0, 6], atol=1.0)
         mouse.click(on(1), SHIFT)
-        assert len(session.seed_positions_mm()) == 2
+        assert len(session.seeds.positions_mm) == 2
         assert selected(panel) == []
         mouse.click(on(3, x=0.0), CTRL)
-        assert len(session.seed_positions_mm()) == 1
+        assert len(session.seeds.positions_mm) == 1
         assert selected(panel) == []
         session.clear_seeds()
 

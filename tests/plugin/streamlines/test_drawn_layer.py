@@ -9,7 +9,8 @@ from tiny_bundles import asymmetric, cross, straight
 
 from napari_tractography import Tractogram
 from napari_tractography.geometry.grid import Grid
-from napari_tractography.plugin.space.display import DisplaySpace, orient_camera
+from napari_tractography.plugin.space.display import DisplaySpace
+from napari_tractography.plugin.space.views import orient
 from napari_tractography.plugin.streamlines.layer import Streamlines
 
 
@@ -36,7 +37,7 @@ def test_a_line_along_x_is_red_in_2d_and_in_3d(make_napari_viewer) -> None:
 
 def test_left_is_left_in_2d_and_in_3d(make_napari_viewer) -> None:
     viewer = make_napari_viewer(show=True)
-    orient_camera(viewer)
+    orient(viewer)
     viewer.add_layer(Streamlines(asymmetric()))
     viewer.dims.set_point(0, 0)
     for ndisplay in (2, 3):  # in 3-D the first view is from above, too
@@ -56,7 +57,7 @@ def test_3d_is_not_mirrored(make_napari_viewer) -> None:
         [straight((-20, 0, 0), (-10, 0, 0)), straight((15, 0, 5), (15, 0, 20))]
     )
     viewer = make_napari_viewer(show=True)
-    orient_camera(viewer)
+    orient(viewer)
     viewer.add_layer(Streamlines(t))
     viewer.dims.ndisplay = 3
     viewer.scene.camera.set_view_direction((0, -1, 0), (1, 0, 0))  # zyx: from the front, z up
@@ -104,7 +105,7 @@ def test_lines_fade_away_from_the_slice_on_both_sides(make_napari_viewer) -> Non
 def test_other_slices_are_cropped_along_their_own_axis(make_napari_viewer) -> None:
     """A blue line along z through (8, 4), slices at its place and far from it."""
     viewer = make_napari_viewer(show=True)
-    orient_camera(viewer)
+    orient(viewer)
     anchor = straight((-20, -20, -20), (-20, -20, -19), 2)
     t = Tractogram.from_streamlines([straight((8, 4, -10), (8, 4, 20)), anchor])
     viewer.add_layer(Streamlines(t, slab_mm=2))
@@ -146,7 +147,7 @@ def test_streamlines_lie_on_an_oblique_volume(make_napari_viewer) -> None:
     volume[4:20, 5, 3] = 1
     line = grid.to_mm(straight((4, 5, 3), (19, 5, 3), 30))
     viewer = make_napari_viewer(show=True)
-    orient_camera(viewer)
+    orient(viewer)
     viewer.add_image(space.volume(volume), **space.layer_kwargs)
     layer = Streamlines(Tractogram.from_streamlines([line]), space=space, width=1)
     viewer.add_layer(layer)

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import io
 import logging
-import threading
 import time
+from concurrent.futures import Future, wait
 from os import PathLike
 from typing import Any
 
@@ -28,8 +28,10 @@ from ...files.fods import fod_reader
 from ...files.paths import GivenUpError
 from ...geometry.grid import Grid
 from ...model.fod import Fod
+from ..background import begun
 from ..flag import Flag
 from ..notices import show_error
+from ..timers import repeated
 
 logger = logging.getLogger(__name__)
 
@@ -85,8 +87,7 @@ class FodOpening:
         self.isotropic: NDArray[np.float32] = self._reader.isotropic
         self.fod: Fod | None = None
         self.is_under_way = False
-        self._result: Fod | Exception | None = None  # left by the thread
-        self._thread = threading.Thread(target=self._read, name=THREAD_NAME, daemon=True)
+        self._reading: Future[Fod] | None = None
         self._timer: QTimer | None = None
         self._bar: Any = None  # of napari's activity dock
         self._was_added = False  # whether a layer of the viewer has been seen
@@ -110,19 +111,15 @@ class FodOpening:
         Raises TractographyError when the file turns out in that time to be no FOD that can be read.
         """
         self.is_under_way = True
-        self._thread.start()
-        self._thread.join(WAIT_SECONDS if _in_event_loop() else None)
+        self._reading = begun(self._read, THREAD_NAME)
+        wait([self._reading], WAIT_SECONDS if _in_event_loop() else None)
         self.is_map_shown = self._reader.map_read.is_set()
-        if self._result is None:
-            self._timer = QTimer()
-            self._timer.setInterval(POLL_MS)
-            self._timer.timeout.connect(self._poll)
+        if not self._reading.done():
+            self._timer = repeated(None, POLL_MS, self._poll)
             self._timer.start()
             return
         self.is_under_way = False
-        if isinstance(self._result, Exception):
-            raise self._result
-        self.fod = self._result
+        self.fod = self._reading.result()
         self._mention_invalid_voxels()
 
     def cancel(self) -> None:
@@ -135,17 +132,17 @@ class FodOpening:
         layers = () if self.viewer is None else self.viewer.layers
         return [layer for layer in layers if layer.metadata.get(FOD_KEY) is self]
 
-    def _read(self) -> None:
+    def _read(self) -> Fod:
         """Read the file; in the thread."""
         try:
-            self._result = self._reader.read()[0]
-        except (TractographyError, GivenUpError) as error:
-            self._result = error
+            return self._reader.read()[0]
+        except (TractographyError, GivenUpError):
+            raise
         except Exception as error:  # a defect: logged in full, shown as a sentence
             logger.exception("%s could not be read", self.name)
-            self._result = TractographyError(
+            raise TractographyError(
                 f"{self.name} could not be read: {error}; the log has the details."
-            )
+            ) from error
 
     def _poll(self) -> None:
         """Show what the thread has read; in the main thread."""
@@ -159,7 +156,7 @@ class FodOpening:
             self._was_added = bool(layers)
             if not self.is_map_shown:
                 self._follow_map(layers)
-            if self._result is not None:
+            if self._reading is not None and self._reading.done():
                 self._end()
                 return
             self._show_progress()
@@ -192,26 +189,28 @@ class FodOpening:
             self._bar.update(steps)  # draws the window
 
     def _end(self) -> None:
-        result = self._result
-        is_refused = isinstance(result, AmbiguousKindError) and len(self.refused) > 0
-        if is_refused:
-            self.refused.emit(result)
-        self.is_under_way = False
+        assert self._reading is not None
         assert self._timer is not None
+        is_read = self._reading.done()
+        error = self._reading.exception() if is_read else GivenUpError(self.name)
+        is_refused = isinstance(error, AmbiguousKindError) and len(self.refused) > 0
+        if is_refused:
+            self.refused.emit(error)
+        self.is_under_way = False
         self._timer.stop()
         self._reader.cancelled.set()
         if self._bar is not None:
             self._bar.close()
-        if isinstance(result, Fod):
-            self.fod = result
+        if error is None:
+            self.fod = self._reading.result()
             self._mention_invalid_voxels()
-            if result.n_invalid_voxels:  # they were still in the map
+            if self.fod.n_invalid_voxels:  # they were still in the map
                 self._redraw(self.layers())
         else:
             for layer in self.layers():
                 self.viewer.layers.remove(layer)
-            if isinstance(result, TractographyError) and not is_refused:
-                show_error(str(result))
+            if isinstance(error, TractographyError) and not is_refused:
+                show_error(str(error))
         self.ended.emit(self)
 
     def _mention_invalid_voxels(self) -> None:

@@ -109,8 +109,7 @@ class TractographyPanel(QWidget):  # type: ignore[misc]
         self.runs = RunControl(self.session)
         self.bundles = BundleList(self.session)
         self.filtering = Filtering(self.session)
-        self._mouse = SeedMouse(self.session, show_warning)
-        self.on_press = self._mouse.on_press  # one bound method, so that it can be removed
+        self.mouse = SeedMouse(self.session, show_warning)
         self._positions = StatusPositions(self.session)
         self._slices = SlicesKept(viewer)
         self._undo_keys = UndoKeys(self, self.session.document)
@@ -272,10 +271,7 @@ class TractographyPanel(QWidget):  # type: ignore[misc]
         self.bundles.removed.connect(runs.give_up)
         self.bundles.followed.connect(self._on_followed)
         self.filtering.refused.connect(self.results.show_text)
-        index = self.filtering.index
-        index.progressed.connect(self.indexing.show_progress)
-        index.ended.connect(self.indexing.finish)
-        self.indexing.cancelled.connect(index.cancel)
+        self.indexing.follow(self.filtering.index)
         self.dissection.weighed.connect(self._show_weights)
         session.edited.connect(self._on_edited)
         self._poll = repeated(self, POLL_MS, self._on_poll)
@@ -302,7 +298,7 @@ class TractographyPanel(QWidget):  # type: ignore[misc]
             part.open()
         open_keys(self)
         self._show_first()
-        self.viewer.mouse_drag_callbacks += [self.on_press, fewer_while_turning]
+        self.viewer.mouse_drag_callbacks += [self.mouse.on_press, fewer_while_turning]
         self._refresh_layers()
 
     def close_session(self) -> None:
@@ -314,7 +310,7 @@ class TractographyPanel(QWidget):  # type: ignore[misc]
             event.disconnect(self._refresh_layers)
         self.viewer.dims.events.order.disconnect(self._on_order)
         self._slices.close()
-        for callback in (self.on_press, fewer_while_turning):
+        for callback in (self.mouse.on_press, fewer_while_turning):
             if callback in self.viewer.mouse_drag_callbacks:
                 self.viewer.mouse_drag_callbacks.remove(callback)
         for section in self._sections:

@@ -80,13 +80,13 @@ class SeedMouse:
         """
         active = viewer.layers.selection.active
         mode = str(getattr(active, "mode", "pan_zoom"))
-        if active is None or mode == "pan_zoom" or active is self._session.seeds_layer:
+        if active is None or mode == "pan_zoom" or active is self._session.seeds.layer:
             return mode
         return LABELS_TOOL if isinstance(active, Labels) else OTHER_TOOL
 
     def _point_under(self, event: Any) -> tuple[Points, int] | None:
         """Return the seed, or else the sphere, that lies under the mouse."""
-        seeds = self._session.seeds_layer
+        seeds = self._session.seeds.layer
         for layer in (*([] if seeds is None else [seeds]), *self._session.regions.spheres):
             if not layer.visible or not len(layer.data):
                 continue
@@ -149,8 +149,8 @@ class SeedMouse:
     def _remove(self, event: Any, layer: Points, index: int) -> Iterator[None]:
         if not (yield from _is_click(event)):
             return
-        if layer is self._session.seeds_layer:
-            self._session.remove_seeds([index])
+        if layer is self._session.seeds.layer:
+            self._session.seeds.remove([index])
         else:
             self._session.regions.remove_layer(layer)
 
@@ -181,7 +181,7 @@ class SeedMouse:
 
     def _settle(self, indices: list[int]) -> None:
         """Move seeds that the add tool placed in 3-D, at any depth, to the first bright voxel."""
-        viewer, layer = self._session.viewer, self._session.seeds_layer
+        viewer, layer = self._session.viewer, self._session.seeds.layer
         if layer is None or viewer.dims.ndisplay == 2:
             return
         displayed = list(viewer.dims.displayed)
@@ -199,7 +199,7 @@ class SeedMouse:
                 self._session.move_seed(index, found)
         if missed:
             # The layer is still adding them.
-            QTimer.singleShot(0, lambda: self._session.remove_seeds(missed))
+            QTimer.singleShot(0, lambda: self._session.seeds.remove(missed))
 
 
 def _voxel_values(data: Any, voxels: NDArray[np.intp]) -> NDArray[Any]:

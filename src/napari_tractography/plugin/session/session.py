@@ -559,11 +559,11 @@ class Session:
         """Whether an FOD that is opened is taken by itself: none was chosen for what there is."""
         return self.state.fod is None or (bool(self.closed_fod) and self.state.is_blank)
 
-    def reopened_fod(self, layers: Iterable[Layer]) -> Layer | None:
-        """Return the layer that shows the FOD which was closed, from the same file; else None."""
-        return self._reopened("fod", layers)
+    def reopened(self, name: str, layers: Iterable[Layer]) -> Layer | None:
+        """Return the layer that shows one of :data:`INPUTS` which was closed, from the same file.
 
-    def _reopened(self, name: str, layers: Iterable[Layer]) -> Layer | None:
+        None where there is no such layer, or nothing was closed.
+        """
         closed = self.chosen_input(name)
         if not isinstance(closed, LayerRef):
             return None
@@ -573,7 +573,7 @@ class Session:
         """Track in the masks and with the tissue image that were closed, from the same files."""
         masks, tissues = mask_layers(self.viewer.layers), tissue_layers(self.viewer.layers)
         for name, layers in (("mask", masks), ("seed_mask", masks), ("tissues", tissues)):
-            again = self._reopened(name, layers)
+            again = self.reopened(name, layers)
             if again is not None:
                 self._take_instead(getattr(self.state, name), LayerRef.to(again))
 
@@ -832,15 +832,6 @@ class Session:
 
     # -- seeds ---------------------------------------------------------------------------------
 
-    @property
-    def seeds_layer(self) -> Points | None:
-        """The layer of the seeds that were placed."""
-        return self.seeds.layer
-
-    def seed_positions_mm(self) -> NDArray[np.float64]:
-        """Return the seeds as (n, 3) RAS+ mm."""
-        return self.seeds.positions_mm
-
     def add_seed(self, position_zyx: NDArray[np.float64]) -> None:
         """Add a seed at a display position, (z, y, x) mm."""
         self.adding_seeds.emit()
@@ -853,7 +844,7 @@ class Session:
 
     def owns(self, layer: Layer) -> bool:
         """Return whether the mouse may drag points of a layer: seeds, and spheres of regions."""
-        return layer is self.seeds_layer or layer in self.regions.spheres
+        return layer is self.seeds.layer or layer in self.regions.spheres
 
     def move_point(self, layer: Points, index: int, position_zyx: NDArray[np.float64]) -> None:
         """Move a seed or the sphere of a region to a display position, (z, y, x) mm."""
@@ -864,20 +855,12 @@ class Session:
 
     def move_seed(self, index: int, position_zyx: NDArray[np.float64]) -> None:
         """Move a seed to a display position, (z, y, x) mm."""
-        assert self.seeds_layer is not None
-        self.move_point(self.seeds_layer, index, position_zyx)
-
-    def remove_seeds(self, indices: Iterable[int]) -> None:
-        """Remove seeds by their numbers."""
-        self.seeds.remove(indices)
+        assert self.seeds.layer is not None
+        self.move_point(self.seeds.layer, index, position_zyx)
 
     def clear_seeds(self) -> None:
         """Remove all seeds."""
         self.seeds.remove(range(len(self.seeds)))
-
-    def ensure_seeds_layer(self) -> Points:
-        """Return the layer of seeds, a new one on top when there is none."""
-        return self.seeds.ensure_layer()
 
     def _on_seeds(self, seeds: PlacedSeeds) -> None:
         """Make an act of what was done to the layer of seeds."""

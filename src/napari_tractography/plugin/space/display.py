@@ -306,14 +306,6 @@ def unit_of_layer(layer: Any) -> str | None:
     return found.pop()
 
 
-def orient_camera(viewer: Any) -> None:
-    """Turn a viewer so that left is on the left, anterior or superior is up, and 3-D is true.
-
-    The setting holds for all layers of the viewer.
-    """
-    viewer.scene.camera.orientation = ORIENTATION
-
-
 def _canonical_order(
     affine: NDArray[np.float64],
 ) -> tuple[tuple[int, int, int], tuple[bool, bool, bool]]:

@@ -131,7 +131,7 @@ def test_volumes_that_are_opened_here_lie_below_the_streamlines(
     panel.session.add_seeds_mm(np.zeros((1, 3)))
     panel.run()
     settle(panel)
-    ours = [panel.session.streamlines_layer, panel.session.seeds_layer]
+    ours = [panel.session.streamlines_layer, panel.session.seeds.layer]
     path = save_fod(cross, tmp_path / "fod.nii.gz")
     panel.add_fod(path)
     nib.save(nib.Nifti1Image(np.ones(cross.grid.shape), cross.grid.affine), tmp_path / "m.nii.gz")
@@ -164,7 +164,7 @@ def test_streamlines_within_a_mask_are_seen_in_3d(
     panel.run()
     settle(panel)
     panel.viewer.dims.ndisplay = 3
-    panel.session.seeds_layer.visible = False
+    panel.session.seeds.layer.visible = False
     within = n_coloured()
     panel.session.mask_layer.visible = False
     assert within > n_coloured() / 2 > 100
@@ -248,7 +248,7 @@ def test_seeds_are_placed_and_run_is_pressed_while_the_fod_is_read(
     assert "Reading" not in panel.results.notice.text()
     tractogram = panel.session.tractogram
     assert tractogram.n_seeds == FEW
-    firsts = np.linalg.norm(panel.session.seed_positions_mm() - centre, axis=1)
+    firsts = np.linalg.norm(panel.session.seeds.positions_mm - centre, axis=1)
     np.testing.assert_allclose(firsts, 0, atol=1e-3)
     distance = np.linalg.norm(tractogram.points - centre, axis=1)
     assert distance.min() < 2.0

@@ -49,10 +49,10 @@ def test_a_stroke_with_the_mouse_selects_and_the_camera_stays(
     Mouse(viewer).drag((0.0, 4.0, 0.0), (0.0, 7.0, 0.0))
     assert layer.selected.tolist() == [1]
     panel.session.add_seeds_mm(np.array([[0.0, 4.0, 0.0]]))
-    seeds, before = panel.session.seed_positions_mm(), viewer.layers.selection.active
+    seeds, before = panel.session.seeds.positions_mm, viewer.layers.selection.active
     layer.selected = []
     Mouse(viewer).drag((0.0, 4.0, 0.0), (0.0, 7.0, 0.0))  # from a seed, which stays
-    np.testing.assert_array_equal(panel.session.seed_positions_mm(), seeds)
+    np.testing.assert_array_equal(panel.session.seeds.positions_mm, seeds)
     assert viewer.layers.selection.active is before
     assert layer.selected.tolist() == [1]
     panel.dissection.tools["Sphere"].click()

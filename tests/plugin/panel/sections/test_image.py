@@ -58,7 +58,7 @@ def test_an_image_is_tracked_in_where_it_is_clicked(
     mouse = Mouse(panel.viewer)
     z = float(panel.viewer.dims.point[0])
     mouse.click((z, 0.0, 300.0), Qt.KeyboardModifier.ShiftModifier)
-    np.testing.assert_allclose(panel.session.seed_positions_mm()[0, :2], (0.3, 0.0), atol=0.004)
+    np.testing.assert_allclose(panel.session.seeds.positions_mm[0, :2], (0.3, 0.0), atol=0.004)
     panel.run_button.click()
     settle(panel)
     t = panel.session.tractogram
@@ -72,7 +72,7 @@ def test_an_image_is_tracked_in_where_it_is_clicked(
     assert np.median(np.rad2deg(np.arccos(np.clip(cosine[known], 0, 1)))) < 12
     assert "µm" in panel.results.label.text()
     mouse.drag((z, 0.0, 300.0), (z, 300.0, 0.0))
-    np.testing.assert_allclose(panel.session.seed_positions_mm()[0, :2], (0.0, 0.3), atol=0.008)
+    np.testing.assert_allclose(panel.session.seeds.positions_mm[0, :2], (0.0, 0.3), atol=0.008)
     assert not notes
 
 
@@ -92,12 +92,12 @@ def test_lengths_are_shown_in_the_unit_of_the_volume(
     step.box.setValue(7.0)
     assert panel.session.parameters.step_mm == pytest.approx(0.007)
     assert "20 x 20 x 20 µm" in panel.data.kind.text()
-    assert [str(unit) for unit in panel.session.ensure_seeds_layer().units] == ["micrometer"] * 3
+    assert [str(unit) for unit in panel.session.seeds.ensure_layer().units] == ["micrometer"] * 3
     panel.tracking.reset.click()
     panel.fod_choice.value = panel.viewer.layers[0]
     assert label_of(panel.tracking.main_form, step).text() == "Step (mm)"
     assert (step.box.value(), radius.box.value()) == before
-    assert str(panel.session.seeds_layer.units[0]) == "millimeter"
+    assert str(panel.session.seeds.layer.units[0]) == "millimeter"
 
 
 def test_zarr_dask_and_several_scales_give_the_fibres_of_numpy(tube: ImagePhantom) -> None:

@@ -148,7 +148,7 @@ def test_a_drag_of_the_brush_moves_no_seeds(open_window: Any, cross: Any) -> Non
     panel.regions.paint.click()
     layer = panel.session.regions.entries[0].layer
     Mouse(panel.viewer).drag((0.0, 0, 0), (0.0, 6, 0))
-    np.testing.assert_allclose(panel.session.seed_positions_mm(), MIDDLE, atol=1e-4)
+    np.testing.assert_allclose(panel.session.seeds.positions_mm, MIDDLE, atol=1e-4)
     assert layer.data.any()
 
 
@@ -171,7 +171,7 @@ def test_a_region_never_covers_the_streamlines(
     session.regions.add_labels(opened, "end")
     viewer.dims.ndisplay = ndisplay
     panel.scene.slices.box.setChecked(False)
-    session.seeds_layer.visible = False
+    session.seeds.layer.visible = False
     session.fod_layer.visible = False
     opened.opacity = ball.opacity = 1.0  # what lies behind cannot be seen
     streamlines = session.streamlines_layer
@@ -205,7 +205,7 @@ def test_a_sphere_is_dragged_across_the_line_of_sight_in_3d(open_window: Any, cr
     session.add_seed(layer.data[0])
     mouse.drag(layer.data[0], start)
     np.testing.assert_allclose(layer.data[0], start + np.array([0, 6, 9]), atol=0.5)
-    np.testing.assert_allclose(session.seed_positions_mm()[0][::-1], start, atol=0.5)
+    np.testing.assert_allclose(session.seeds.positions_mm[0][::-1], start, atol=0.5)
 
 
 def test_a_sphere_shows_in_each_slice_that_cuts_it(open_window: Any, cross: Any) -> None:

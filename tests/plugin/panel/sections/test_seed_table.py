@@ -90,7 +90,7 @@ def test_a_position_may_be_typed(open_window: Any, cross: Any) -> None:
     panel = open_window(cross, size=(1280, 800))
     panel.session.add_seeds_mm(PLACES)
     type_into(panel.seeds.table, 1, POSITION, "4, -2.5 1")
-    np.testing.assert_allclose(panel.session.seed_positions_mm()[1], [4, -2.5, 1], atol=1e-4)
+    np.testing.assert_allclose(panel.session.seeds.positions_mm[1], [4, -2.5, 1], atol=1e-4)
     assert cell(panel.seeds.table, 1, POSITION) == "4.0, -2.5, 1.0"
 
 
@@ -147,13 +147,13 @@ def test_rows_and_points_are_selected_together_and_delete_removes_them(
     session.seeds.set_own([2], "radius_mm", 9)
     place = table.visualRect(table.model().index(1, POSITION)).center()
     QTest.mouseClick(table.viewport(), Qt.MouseButton.LeftButton, pos=place)
-    assert set(session.seeds_layer.selected_data) == {1}
-    session.seeds_layer.selected_data = {0, 1}
+    assert set(session.seeds.layer.selected_data) == {1}
+    session.seeds.layer.selected_data = {0, 1}
     assert {index.row() for index in table.selectionModel().selectedRows()} == {0, 1}
-    session.seeds_layer.selected_data = {1}
-    session.seeds_layer.name = "mine"
+    session.seeds.layer.selected_data = {1}
+    session.seeds.layer.name = "mine"
     QTest.keyClick(table, Qt.Key.Key_Delete)
-    np.testing.assert_allclose(session.seed_positions_mm(), PLACES[[0, 2]], atol=1e-4)
+    np.testing.assert_allclose(session.seeds.positions_mm, PLACES[[0, 2]], atol=1e-4)
     Mouse(panel.viewer).drag(PLACES[2][::-1], (0.0, 5.0, 2.0))
     starts = session.request().seeding
     assert starts.n_each == [5, FEW]
@@ -170,7 +170,7 @@ def test_a_value_that_a_console_made_impossible_is_told(
 ) -> None:
     panel = open_model(cross)
     panel.session.add_seeds_mm(PLACES)
-    panel.session.seeds_layer.features = {"radius_mm": [1.0, -3.0, 2.0]}
+    panel.session.seeds.layer.features = {"radius_mm": [1.0, -3.0, 2.0]}
     panel.run_button.click()
     assert notes == ["error: radius_mm = -3 mm is out of range; choose 0 to 500 mm."]
 

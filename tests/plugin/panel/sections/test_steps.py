@@ -37,7 +37,7 @@ def slow_drag(panel: Any, start: np.ndarray, end: np.ndarray, n: int = 6) -> Non
 
 def seeds(panel: Any) -> np.ndarray:
     """Display positions (z, y, x) mm."""
-    return panel.session.seed_positions_mm()[:, ::-1]
+    return panel.session.seeds.positions_mm[:, ::-1]
 
 
 def unfold(panel: Any, inside: Any) -> None:
@@ -240,7 +240,7 @@ def test_the_buttons_of_seeds_and_regions_say_what_they_undo(open_window: Any, c
     for inside in (panel.seeds, panel.regions):
         unfold(panel, inside)
     for source in ("placed seeds", "whole FOD"):
-        session.remove_seeds(range(len(session.seeds)))
+        session.seeds.remove(range(len(session.seeds)))
         panel.set_parameters(source=source)
         session.document.forget()
         for pair in buttons:

@@ -206,7 +206,7 @@ class AppearanceSection(QWidget):  # type: ignore[misc]
     def show_units(self) -> None:
         """Show lengths in the unit of the volume."""
         space = self.session.space
-        show_units(self.form, self.controls, space.unit, space.in_proportion(1.0))
+        show_units(self.form, self.controls, space)
         label_of(self.form, self.clip.position).setText(f"Clip at ({symbol(space.unit)})")
 
     def open(self) -> None:

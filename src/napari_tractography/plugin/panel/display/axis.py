@@ -76,7 +76,6 @@ class AxisControl:
         self.button.toggled.connect(self._on_toggled)
         self.native = row(self.text, self.button, stretch_first=True)
         self.native.setFocusProxy(self.button)
-        self.on_press = self._on_press  # one bound method, so that it can be removed
         session.parameters_suited.connect(self._show_line)  # another volume, another space
 
     @property
@@ -121,7 +120,7 @@ class AxisControl:
         else:
             self.text.setText(NONE if self._value is None else "drawn")
 
-    def _on_press(self, viewer: Any, event: Any) -> Iterator[None]:
+    def on_press(self, viewer: Any, event: Any) -> Iterator[None]:
         """Take a click as an end of the axis; drags move the view as before."""
         if event.button != 1 or event.modifiers:
             return

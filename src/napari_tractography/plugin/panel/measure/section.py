@@ -15,11 +15,7 @@ from magicgui import widgets
 from napari.layers import Layer
 from napari.utils.notifications import show_info
 from qtpy.QtGui import QGuiApplication, QShowEvent
-from qtpy.QtWidgets import (
-    QFileDialog,
-    QMenu,
-    QWidget,
-)
+from qtpy.QtWidgets import QFileDialog, QMenu, QWidget
 
 from ....errors import InvalidTractogramError
 from ....files.formats import dialog_filter, written_volume_endings
@@ -38,7 +34,7 @@ from ...session.open_bundle import OpenBundle
 from ...session.session import Session
 from ..widgets.busy_dialog import errors_shown, wait_for
 from ..widgets.controls import form, layer_choice, offer_layers, parameter_control, show_row
-from ..widgets.layout import add_entry, button, row, stack, wrapped
+from ..widgets.layout import add_entry, button, row, show_text, stack, wrapped
 from ..widgets.progress_row import ProgressRow
 from . import maps
 from .counting import Counter
@@ -127,16 +123,14 @@ class MeasureSection(QWidget):  # type: ignore[misc]
         self.csv.clicked.connect(lambda: self._ask_csv())
         self.picture.clicked.connect(lambda: self._ask_picture())
         self.error.changed.connect(lambda _value: self.show_visitation())
-        viewer, measuring = self.session.viewer, self.measuring
+        viewer = self.session.viewer
         self._listening = Listening(
             (self.bundles.changed, self.follow),
             (viewer.cursor.events.position, self._on_cursor),
             (viewer.layers.events.removed, self._on_cursor),
         )
-        measuring.progressed.connect(self.progress.show_progress)
-        measuring.ended.connect(self.progress.finish)
-        self.progress.cancelled.connect(measuring.cancel)
-        measuring.failed.connect(show_error)
+        self.progress.follow(self.measuring)
+        self.measuring.failed.connect(show_error)
 
     def open(self) -> None:
         """Listen to bundles and viewer."""
@@ -177,8 +171,7 @@ class MeasureSection(QWidget):  # type: ignore[misc]
         shown = [bundle.tractogram for bundle in self._bundles()]
         is_stale = self.shown is not None and not _same(shown, self._measured)
         if self.shown is not None and (is_stale or self.note.text() == STALE):
-            self.note.setText(STALE if is_stale else "")
-            self.note.setVisible(is_stale)
+            show_text(self.note, STALE if is_stale else "")
         if self.isVisible():
             lengths, least, most = self._lengths()
             self.histogram.show_lengths(lengths, least, most, self.session.space.unit)
@@ -259,8 +252,7 @@ class MeasureSection(QWidget):  # type: ignore[misc]
 
     def _show(self, shown: Shown, taken: list[Any]) -> None:
         self.shown, self._measured = shown, taken
-        self.note.setText(shown.why_no_plot)
-        self.note.setVisible(bool(shown.why_no_plot))
+        show_text(self.note, shown.why_no_plot)
         self.table.setVisible(shown.is_side_by_side)
         if shown.is_side_by_side:
             self.table.show_table(shown.table)

@@ -15,6 +15,7 @@ from qtpy.QtWidgets import QHBoxLayout, QLabel, QLineEdit, QPushButton, QVBoxLay
 
 from ....files.paths import GivenUpError
 from ...background import Advance, Background
+from ..widgets.layout import show_text
 
 THREAD_NAME = "tractography-cluster"
 HELP = (
@@ -101,8 +102,7 @@ class ClusterRow(QWidget):  # type: ignore[misc]
             threading.Thread(target=left.close, name=THREAD_NAME).start()
 
     def _show(self, problem: str) -> None:
-        self.problem.setText(html.escape(problem, quote=False))
-        self.problem.setVisible(bool(problem))
+        show_text(self.problem, html.escape(problem, quote=False))
         self.address.setEnabled(self.cluster is None and not self.is_connecting)
         self.button.setEnabled(not self.is_connecting)
         connected = LEAVE if self.cluster is not None else CONNECT

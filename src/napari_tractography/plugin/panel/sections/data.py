@@ -23,11 +23,7 @@ from ...document import LayerRef
 from ...export.layer_files import PATH_KEY
 from ...layers.fod_opening import FodOpening
 from ...layers.on_volume import SeedPoints
-from ...layers.sources.image_layers import (
-    image_layers,
-    settings_of,
-    take_image,
-)
+from ...layers.sources.image_layers import image_layers, settings_of, take_image
 from ...layers.sources.vectors_layers import fod_of_vectors, vectors_layers
 from ...layers.spheres import Spheres
 from ...layers.volume_layers import (
@@ -46,7 +42,7 @@ from ...streamlines.layer import Streamlines
 from ..widgets.alignment import Alignment
 from ..widgets.busy_dialog import errors_shown, wait_for
 from ..widgets.controls import form, layer_choice, offer_layers
-from ..widgets.layout import button, row, stack, wrapped
+from ..widgets.layout import button, row, show_text, stack, wrapped
 from .image import ImageSection
 
 VOLUME_OPACITY = 0.3
@@ -105,15 +101,8 @@ class DataSection(QWidget):  # type: ignore[misc]
         self.image.odfs.created.connect(self._take_odfs)
         self.image.scaled.connect(self._show_reading)
         self.image.scaled.connect(self.alignment.show_moved)
-        stack(
-            self,
-            choices,
-            self.mask_summary,
-            self.kind,
-            self.alignment,
-            self.reading_row,
-            self.image,
-        )
+        below = self.mask_summary, self.kind, self.alignment, self.reading_row, self.image
+        stack(self, choices, *below)
         self.fod_choice.changed.connect(self._on_fod)
         self.mask_choice.changed.connect(self._on_mask)
         self.open_fod.clicked.connect(self._open_fod)
@@ -140,7 +129,7 @@ class DataSection(QWidget):  # type: ignore[misc]
         offer_layers(self.mask_choice, self.session.chosen_input("mask"), quietly=True)
         self.image.refresh_layers()
         fods = fod_layers(self.session.viewer.layers)
-        again = self.session.reopened_fod(fods)
+        again = self.session.reopened("fod", fods)
         if again is not None:
             self.fod_choice.value = again
         elif not known and fods and self.session.takes_any_fod:
@@ -265,9 +254,7 @@ class DataSection(QWidget):  # type: ignore[misc]
 
     def _show_reading(self, _event: Any = None) -> None:
         opening, fod = self.session.opening, self.session.fod
-        self.kind.setVisible(fod is not None)
-        if fod is not None:
-            self.kind.setText(fod.description)
+        show_text(self.kind, "" if fod is None else fod.description)
         self.reading_row.setVisible(opening is not None)
         if opening is not None:
             self.reading.setValue(int(PROGRESS_STEPS * opening.progress))
@@ -281,9 +268,7 @@ class DataSection(QWidget):  # type: ignore[misc]
             self.session.mask_layer = layer
 
     def _show_mask(self) -> None:
-        text = self.session.mask_summary("mask")
-        self.mask_summary.setText(text)
-        self.mask_summary.setVisible(bool(text))
+        show_text(self.mask_summary, self.session.mask_summary("mask"))
 
     def _on_ndisplay(self, _event: Any) -> None:
         """Make the volume translucent in 3-D; slices and 3-D each keep their own opacity."""

@@ -90,8 +90,9 @@ CUTS = (
 
 
 class Dissection(QWidget):  # type: ignore[misc]
-    """Tools that select streamlines of the active bundle; `filtering` shows what the least weight
-    leaves.
+    """Tools that select streamlines of the active bundle.
+
+    `filtering` shows what the least weight leaves.
     """
 
     weighed = Signal()  # the active bundle has weights now
@@ -132,9 +133,7 @@ class Dissection(QWidget):  # type: ignore[misc]
         self.progress = ProgressRow(
             "How far streamlines have been compared.", "Compare no more; nothing is selected."
         )
-        self.progress.cancelled.connect(self.work.cancel)
-        self.work.progressed.connect(self.progress.show_progress)
-        self.work.ended.connect(self.progress.finish)
+        self.progress.follow(self.work)
         self.work.failed.connect(show_warning)
         stack(
             self,
@@ -148,7 +147,6 @@ class Dissection(QWidget):  # type: ignore[misc]
         self.outlier_mm.changed.connect(lambda _value: self._wait.start())
         self._measured: tuple[Tractogram, Any] | None = None
         self._overlay: Overlay | None = None
-        self._on_press = self._drag  # one bound method, so that it can be removed
         self._is_showing = Flag()  # the least weight of a bundle, which is no act
         self._weighed: Tractogram | None = None  # whose weights the slider is for
         bundles.changed.connect(self.follow)
@@ -157,7 +155,7 @@ class Dissection(QWidget):  # type: ignore[misc]
 
     def open(self) -> None:
         """Listen to the mouse."""
-        self.session.viewer.mouse_drag_callbacks.insert(0, self._on_press)
+        self.session.viewer.mouse_drag_callbacks.insert(0, self._drag)
 
     def close_section(self) -> None:
         """Put the tools away, and stop listening."""
@@ -166,14 +164,12 @@ class Dissection(QWidget):  # type: ignore[misc]
         self._wait.stop()
         self.work.cancel()
         callbacks = self.session.viewer.mouse_drag_callbacks
-        if self._on_press in callbacks:
-            callbacks.remove(self._on_press)
+        if self._drag in callbacks:
+            callbacks.remove(self._drag)
 
     def show_units(self) -> None:
         """Show distances in the unit of the volume."""
-        space = self.session.space
-        distances = [self.like_mm, self.outlier_mm]
-        show_units(self.form, distances, space.unit, space.in_proportion(1.0))
+        show_units(self.form, [self.like_mm, self.outlier_mm], self.session.space)
 
     @property
     def layer(self) -> Streamlines | None:

@@ -75,10 +75,9 @@ class OdfRow(QWidget):  # type: ignore[misc]
         self.progress = ProgressRow("How much of the image has been worked out.", "Make no ODFs.")
         stack(self, form([self.size], extra=[self.make]), self.progress)
         self.work = Background()
-        self.work.progressed.connect(self.progress.show_progress)
-        self.work.ended.connect(self._on_ended)
+        self.progress.follow(self.work)
+        self.work.ended.connect(lambda: self.make.setEnabled(True))
         self.work.failed.connect(show_error)
-        self.progress.cancelled.connect(self.work.cancel)
 
     @property
     def is_busy(self) -> bool:
@@ -95,10 +94,6 @@ class OdfRow(QWidget):  # type: ignore[misc]
                 lambda advance: fod.odfs(n_voxels, progress=advance),
                 partial(self._take, layer, fod, n_voxels),
             )
-
-    def _on_ended(self) -> None:
-        self.make.setEnabled(True)
-        self.progress.finish()
 
     def _take(self, layer: Layer, fod: Fod, n_voxels: int, created: Fod) -> None:
         data, attributes, kind = fod_layer_data(created)

@@ -118,7 +118,7 @@ class SeedSection(QWidget):  # type: ignore[misc]
         """Show lengths in the unit of the volume."""
         space, named = self.session.space, {control.name: control for control in self.controls}
         for marks in self._marks:
-            marks.show_units(space.unit, space.in_proportion(1.0))
+            marks.show_units(space)
         radius, before = named["radius_mm"], self._default("radius_mm")
         self._radius_mm = rounded(space.in_proportion(SPECS["radius_mm"].default))
         if radius.value == before:  # it was not set

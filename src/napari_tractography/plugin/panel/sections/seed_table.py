@@ -183,7 +183,7 @@ class SeedTable(QTableView):  # type: ignore[misc]
 
     def refresh(self) -> None:
         """Show the seeds as they are."""
-        layer = self._session.seeds_layer
+        layer = self._session.seeds.layer
         if layer is not self._layer:
             if self._layer is not None:
                 self._layer.selected_data.events.items_changed.disconnect(self._from_layer)
@@ -202,7 +202,7 @@ class SeedTable(QTableView):  # type: ignore[misc]
     def keyPressEvent(self, event: QKeyEvent) -> None:  # noqa: N802 - Qt's name
         """Remove the selected seeds on Delete."""
         if event.key() in (Qt.Key.Key_Delete, Qt.Key.Key_Backspace):
-            self._session.remove_seeds(self._rows())
+            self._session.seeds.remove(self._rows())
         else:
             super().keyPressEvent(event)
 

@@ -48,7 +48,6 @@ class SelectionSection(QWidget):  # type: ignore[misc]
         self.layer: Streamlines | None = None
         self._own_status: dict[str, str] = {}  # the status that we set, as opposed to napari's
         self._hover = delayed(self, HOVER_MS, self._show_status)
-        self._on_press = self._alt_click  # one bound method, so that it can be removed
         self.label = wrapped()
         self.pick = button(
             "Pick",
@@ -79,14 +78,14 @@ class SelectionSection(QWidget):  # type: ignore[misc]
     def open(self) -> None:
         """Listen to the viewer."""
         self._listening.open()
-        self.viewer.mouse_drag_callbacks.append(self._on_press)
+        self.viewer.mouse_drag_callbacks.append(self._alt_click)
         self._on_layers()
 
     def close_section(self) -> None:
         """Stop listening to the viewer and to the layer."""
         self._listening.close()
-        if self._on_press in self.viewer.mouse_drag_callbacks:
-            self.viewer.mouse_drag_callbacks.remove(self._on_press)
+        if self._alt_click in self.viewer.mouse_drag_callbacks:
+            self.viewer.mouse_drag_callbacks.remove(self._alt_click)
         self.pick.setChecked(False)
         self._hover.stop()
         self._watch(None)

@@ -101,10 +101,9 @@ class TrackingSection(QWidget):  # type: ignore[misc]
             values["max_angle_deg"] = round(self.session.parameters.max_angle_deg, 2)
         if values.get("min_radius_mm") is None:
             values["min_radius_mm"] = radius_of(self.session.parameters)
-        space = self.session.space
         with self._is_showing:
             for marks in self._marks:
-                marks.show_units(space.unit, space.in_proportion(1.0))
+                marks.show_units(self.session.space)
             set_values(self.controls, values)
         self.purposes.show_algorithm(self.session.parameters.algorithm)
         defaults = self.session.tracking.not_default

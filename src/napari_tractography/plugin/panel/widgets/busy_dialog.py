@@ -7,22 +7,20 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor, wait
+from concurrent.futures import wait
 from contextlib import contextmanager
-from typing import TypeVar
 
 from qtpy.QtCore import Qt
 from qtpy.QtWidgets import QApplication, QProgressDialog, QWidget
 
 from ....errors import TractographyError
 from ....files.paths import GivenUpError, dropped_after
+from ...background import Result, begun
 from ...notices import show_error
 
 DIALOG_AFTER_SECONDS = 0.3
 POLL_SECONDS = 0.02  # between two turns of the event loop
 THREAD_NAME = "tractography-waiting"
-
-Result = TypeVar("Result")
 
 
 @contextmanager
@@ -52,9 +50,7 @@ def wait_for(work: Callable[[], Result], text: str, parent: QWidget) -> Result:
         with dropped_after(given_up):
             return work()
 
-    pool = ThreadPoolExecutor(1, thread_name_prefix=THREAD_NAME)
-    future = pool.submit(work_unless_given_up)
-    pool.shutdown(wait=False)
+    future = begun(work_unless_given_up, THREAD_NAME)
     if not wait([future], timeout=DIALOG_AFTER_SECONDS).done:
         dialog = QProgressDialog(text, "Cancel", 0, 0, parent.window())
         dialog.setWindowModality(Qt.WindowModality.WindowModal)

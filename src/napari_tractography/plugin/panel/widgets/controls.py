@@ -33,6 +33,7 @@ from qtpy.QtWidgets import (
 from ....geometry.units import MM, shown_unit
 from ....model.parameters import ParameterSpec
 from ...document import LayerRef
+from ...space.display import DisplaySpace
 
 SHORT_UNITS = {"degrees": "°"}
 DECIMALS = 6  # enough to type any value that makes sense; zeros at the end are not shown
@@ -374,14 +375,14 @@ def on_change(controls: Iterable[Any], callback: Callable[[], None]) -> None:
         control.changed.connect(lambda _value: callback())
 
 
-def show_units(form: QWidget, controls: Iterable[Any], unit: str, zoom: float) -> None:
+def show_units(form: QWidget, controls: Iterable[Any], space: DisplaySpace) -> None:
     """Show the lengths among the controls of a form in the unit of a volume.
 
     See :meth:`NumberControl.show_in`.
     """
     for control in controls:
         if isinstance(control, NumberControl):
-            control.show_in(unit, zoom)
+            control.show_in(space.unit, space.in_proportion(1.0))
             text = label_of(form, control)
             text.setText(control.label)
             text.setToolTip(control.tooltip)

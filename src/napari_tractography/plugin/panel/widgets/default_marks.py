@@ -13,6 +13,7 @@ from qtpy.QtWidgets import QToolButton, QWidget
 
 from ....geometry.units import MM
 from ....model.parameters import ParameterSpec
+from ...space.display import DisplaySpace
 from .controls import form, label_of, show_units, value_text
 
 ARROW = "↺"
@@ -48,10 +49,10 @@ class DefaultMarks:
             arrow.clicked.connect(lambda _checked=False, n=name: reset(n))
             self.mark(name, is_default=True)
 
-    def show_units(self, unit: str, zoom: float) -> None:
+    def show_units(self, space: DisplaySpace) -> None:
         """Show lengths in the unit of a volume, see :func:`.controls.show_units`."""
-        self.unit = unit
-        show_units(self.form, self._controls.values(), unit, zoom)
+        self.unit = space.unit
+        show_units(self.form, self._controls.values(), space)
 
     def mark(self, name: str, *, is_default: bool, default: Any = None) -> None:
         """Mark a control as being at its default or not; `default` is what the arrow gives."""

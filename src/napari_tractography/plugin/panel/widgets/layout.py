@@ -96,6 +96,12 @@ def wrapped(text: str = "", tooltip: str = "") -> QLabel:
     return created
 
 
+def show_text(label: QLabel, text: str) -> None:
+    """Show a text in a label, which is hidden where there is none."""
+    label.setText(text)
+    label.setVisible(bool(text))
+
+
 def add_entry(menu: QMenu, text: str, act: Callable[[], object], tooltip: str = "") -> QAction:
     """Add an entry to a menu."""
     entry = menu.addAction(text)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from qtpy.QtCore import Signal
 from qtpy.QtWidgets import QHBoxLayout, QProgressBar, QWidget
 
+from ...background import Background
 from .layout import button
 
 STEPS = 1000
@@ -27,6 +28,12 @@ class ProgressRow(QWidget):  # type: ignore[misc]
         layout.addWidget(self.bar, 1)
         layout.addWidget(self.cancel)
         self.setVisible(False)
+
+    def follow(self, work: Background) -> None:
+        """Show how far some work is while it is under way; the button cancels it."""
+        work.progressed.connect(self.show_progress)
+        work.ended.connect(self.finish)
+        self.cancelled.connect(work.cancel)
 
     def show_progress(self, text: str, fraction: float) -> None:
         """Show what is done and how far it is, from 0 to 1."""
