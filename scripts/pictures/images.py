@@ -138,9 +138,9 @@ def draw_image(viewer: Any, _given: None) -> NDArray[np.uint8]:
     viewer.window.add_dock_widget(panel, name="Tractography", area="right")
     ((data, attributes, _),) = sample_tube()
     layer = viewer.add_image(data, **attributes)
-    panel.fod_choice.value = layer
+    panel.data.fod_choice.value = layer
     panel.session.add_seeds_mm(np.array([[0.36, 0.0, 0.0], [0.54, 0.0, 0.0], [0.7, 0.0, 0.0]]))
-    set_values(panel.seeding, {"n_per_seed": 300, "radius_mm": 0.04})
+    set_values(panel.seeds.controls, {"n_per_seed": 300, "radius_mm": 0.04})
     panel.appearance.axis.value = MIDDLE
     set_values(panel.appearance.controls, {"colour_by": HELIX})
     set_values(panel.tracking.controls, {"max_length_mm": 2.5})

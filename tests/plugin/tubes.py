@@ -34,5 +34,5 @@ def image_layer(tube: ImagePhantom, **changes: Any) -> Image:
 def choose(panel: Any, layer: Image) -> None:
     """Add an image and choose it, as a person does."""
     panel.viewer.add_layer(layer)
-    assert layer in panel.fod_choice.choices
-    panel.fod_choice.value = layer
+    assert layer in panel.data.fod_choice.choices
+    panel.data.fod_choice.value = layer

@@ -33,9 +33,9 @@ def symbol(unit: str) -> str:
     return SHORT.get(unit, unit)
 
 
-def length_text(length_mm: float, unit: str) -> str:
+def length_text(length_mm: float, unit: str, *, decimals: int = 1) -> str:
     """Return a length in mm as it is read beside a volume: "12.3 µm"."""
-    return f"{length_mm * per_mm(unit):.1f} {symbol(unit)}"
+    return f"{length_mm * per_mm(unit):.{decimals}f} {symbol(unit)}"
 
 
 def shown_unit(unit: str, of_volume: str) -> tuple[str, float]:

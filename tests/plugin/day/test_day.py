@@ -45,22 +45,22 @@ def test_a_mask_says_how_many_voxels_it_has_and_a_map_that_it_is_none(
     fa = np.linspace(0, 1, cross.support.size, dtype=np.float32).reshape(cross.grid.shape)
     nib.save(nib.Nifti1Image(fa, cross.grid.affine), tmp_path / "fa.nii")
     nib.save(nib.Nifti1Image(2 * (fa > 0.5).astype("u1"), cross.grid.affine), tmp_path / "wm.nii")
-    panel.add_mask(tmp_path / "fa.nii")
+    panel.data.add_mask(tmp_path / "fa.nii")
     told = shown(panel.data.mask_summary)
     assert told.startswith("fa.nii has many values")
     assert f"{fa.size - 1:,} voxels, 100 % of the volume" in told
-    panel.add_mask(tmp_path / "wm.nii")
+    panel.data.add_mask(tmp_path / "wm.nii")
     assert shown(panel.data.mask_summary) == f"Mask of {fa.size // 2:,} voxels, 50 % of the volume."
-    panel.mask_choice.value.data[0] = 0  # as by the brush
-    panel.mask_choice.value.refresh()
-    panel.mask_choice.value.events.paint(value=[])
+    panel.data.mask_choice.value.data[0] = 0  # as by the brush
+    panel.data.mask_choice.value.refresh()
+    panel.data.mask_choice.value.events.paint(value=[])
     assert "50 %" not in shown(panel.data.mask_summary)
     layer = panel.session.fod_layer
     same = {name: getattr(layer, name) for name in ("scale", "translate", "units", "metadata")}
     same["metadata"] = {"affine": cross.grid.affine}
     image = Image(np.ascontiguousarray(panel.session.space.volume(fa)), name="FA", **same)
     panel.viewer.add_layer(image)
-    panel.mask_choice.value = image
+    panel.data.mask_choice.value = image
     assert shown(panel.data.mask_summary).startswith("FA has many values")
     panel.session.document.undo()
     assert shown(panel.data.mask_summary).startswith("Mask of")
@@ -98,7 +98,7 @@ def test_an_error_is_told_with_its_reason_first_and_whole_in_the_panel(
     folder.mkdir()
     path = folder / "white matter.nii"
     path.write_bytes(b"no image")
-    panel.add_mask(path)
+    panel.data.add_mask(path)
     (note,) = notes
     assert note.startswith("error: white matter.nii")
     assert note.endswith(f"(in {folder}).")
@@ -134,7 +134,7 @@ def test_a_mask_without_a_voxel_size_lies_on_the_image_that_has_one(
     tube = make_image_phantom("tube")
     image = np.ascontiguousarray(DisplaySpace.of(tube.grid).volume(tube.image))
     layer = panel.viewer.add_image(image, name="heart", scale=(12.5,) * 3, units=("um",) * 3)
-    panel.fod_choice.value = layer
+    panel.data.fod_choice.value = layer
     inside = (image > np.median(image)).astype(np.uint8)
     if name.endswith("tif"):
         pytest.importorskip("tifffile").imwrite(tmp_path / name, inside)
@@ -142,18 +142,18 @@ def test_a_mask_without_a_voxel_size_lies_on_the_image_that_has_one(
     else:
         pytest.importorskip("zarr").save(str(tmp_path / name), inside)
         opened = next(mark for mark in (tmp_path / name).iterdir() if mark.name in ZARR_MARKS)
-    panel.add_mask(opened)
-    mask = panel.mask_choice.value
+    panel.data.add_mask(opened)
+    mask = panel.data.mask_choice.value
     assert mask.name == name
     np.testing.assert_array_equal(mask.scale, layer.scale)
     assert mask.units == layer.units
     assert notes == [f"info: {name} says no voxel size: it lies on what is tracked in, now."]
     assert mask_of(mask, panel.session.space).sum() == inside.sum()
     bare = panel.viewer.add_labels(inside, name="by napari")  # as File > Open does
-    panel.mask_choice.value = bare
+    panel.data.mask_choice.value = bare
     np.testing.assert_array_equal(bare.scale, layer.scale)
     panel.viewer.add_labels(inside[1:], name="other")
-    panel.mask_choice.value = panel.viewer.layers["other"]
+    panel.data.mask_choice.value = panel.viewer.layers["other"]
     assert len(notes) == 2
 
 

@@ -71,12 +71,12 @@ def test_a_day_in_the_window(desk: Desk, tmp_path: Path, notes: list[str]) -> No
 
     fa = np.random.default_rng(0).random(session.fod.grid.shape, np.float32)
     save_volume(fa, session.fod.grid, tmp_path / "fa.nii.gz")
-    panel.add_mask(tmp_path / "fa.nii.gz")
+    panel.data.add_mask(tmp_path / "fa.nii.gz")
     desk.settle()
     desk.picture("06 a map taken for a mask")
-    panel.mask_choice.value = None
+    panel.data.mask_choice.value = None
     (tmp_path / "broken.nii.gz").write_bytes(b"no image")
-    panel.add_mask(tmp_path / "broken.nii.gz")
+    panel.data.add_mask(tmp_path / "broken.nii.gz")
     desk.settle()
     desk.picture("07 an error, whole")
     assert notes[-1].startswith("error: broken.nii.gz")
@@ -105,7 +105,7 @@ def test_a_day_in_the_window(desk: Desk, tmp_path: Path, notes: list[str]) -> No
     panel.measure.kind.value = "Connectome"
     desk.settle()
     desk.picture("11 another kind of measure")
-    panel.fod_choice.native.showPopup()
+    panel.data.fod_choice.native.showPopup()
     desk.settle()
     desk.picture("12 entries of a choice")
-    panel.fod_choice.native.hidePopup()
+    panel.data.fod_choice.native.hidePopup()

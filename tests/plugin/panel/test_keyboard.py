@@ -89,7 +89,13 @@ def test_what_has_the_focus_shows_it_and_keeps_its_size(panel: Any) -> None:
     slider = next(each for each in panel.findChildren(QSlider) if each.isVisible())
     for theme in ("dark", "light"):
         panel.viewer.theme = theme
-        for widget in (panel.run_button, panel.live, panel.fod_choice.native, panel.output, slider):
+        for widget in (
+            panel.run_button,
+            panel.live,
+            panel.data.fod_choice.native,
+            panel.output,
+            slider,
+        ):
             panel.save_button.setFocus()
             size, before = widget.sizeHint(), widget.grab().toImage()
             widget.setFocus(Qt.FocusReason.TabFocusReason)
@@ -136,7 +142,7 @@ def test_ctrl_z_undoes_what_was_done_last_wherever_the_focus_is(
         panel.bundle_list.table,
         panel.seeds.table,
         panel.regions.table,
-        next(c for c in panel.seeding if c.name == "n_per_seed").native,
+        next(c for c in panel.seeds.controls if c.name == "n_per_seed").native,
         panel.run_button,
         panel.seeds.source.native,
     )
@@ -161,7 +167,7 @@ def test_ctrl_z_in_a_number_undoes_what_was_typed_as_a_step(
     open_window: Any, cross: Any, qtbot: Any
 ) -> None:
     panel = open_window(cross, size=(1280, 800))
-    number = next(c for c in panel.seeding if c.name == "n_per_seed").native
+    number = next(c for c in panel.seeds.controls if c.name == "n_per_seed").native
     before = number.value()
     focused(panel, number, qtbot)
     number.selectAll()

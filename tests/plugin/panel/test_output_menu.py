@@ -27,7 +27,7 @@ def tracked(panel, tmp_path, qtbot):
     phantom = make_phantom("cross", lmax=4)
     path = tmp_path / "fod.nii.gz"
     nib.Nifti1Image(phantom.coefficients, phantom.grid.affine).to_filename(path)
-    panel.add_fod(path)
+    panel.data.add_fod(path)
     panel.set_parameters(n_per_seed=30, max_length_mm=40.0)
     panel.session.add_seeds_mm(np.asarray(phantom_seeds_mm("cross")))
     with qtbot.waitSignal(panel.runs.finished, timeout=WAIT_MS):

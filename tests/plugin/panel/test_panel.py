@@ -75,13 +75,13 @@ def test_every_control_reaches_the_run(open_model: Any, cross: Any) -> None:
 
 def test_it_leads_from_nothing_to_streamlines(open_model: Any, cross: Any, settle: Any) -> None:
     panel = open_model()
-    hint, result = panel.hint_label, panel.results.label
+    hint, result = panel.seeds.hint, panel.results.label
     assert "open an FOD" in hint.text()
     assert "open an FOD" in result.text()
     panel.viewer.add_image(np.zeros((4, 4, 4)))
     assert "open an FOD" in hint.text()
     panel.viewer.add_layer(fod_layer(cross))
-    assert panel.fod_choice.value is panel.viewer.layers[-1]
+    assert panel.data.fod_choice.value is panel.viewer.layers[-1]
     assert "Shift-click" in hint.text()
     panel.session.add_seeds_mm(MIDDLE)
     assert hint.text().startswith("1 seed:")
@@ -94,9 +94,9 @@ def test_it_leads_from_nothing_to_streamlines(open_model: Any, cross: Any, settl
     assert f"mean length {panel.session.tractogram.lengths_mm.mean():.1f} mm" in text
     assert "steps/s" in text
     assert panel.session.tractogram.reasons()[0][0].text in text
-    panel.clear_seeds.click()
+    panel.seeds.clear.click()
     assert "Shift-click" in hint.text()
-    assert not panel.clear_seeds.isEnabled()
+    assert not panel.seeds.clear.isEnabled()
 
 
 def test_a_radius_that_suits_a_microscope_is_no_step(open_model: Any, cross: Any) -> None:
@@ -236,7 +236,7 @@ def test_an_empty_mask(open_model: Any, cross: Any, notes: list[str], settle: An
     panel = open_model(cross)
     panel.session.add_seeds_mm(MIDDLE)
     panel.viewer._new_labels()
-    panel.mask_choice.value = panel.viewer.layers[-1]
+    panel.data.mask_choice.value = panel.viewer.layers[-1]
     press_run(panel)
     settle(panel)
     (note,) = notes
@@ -247,7 +247,7 @@ def test_a_mask_of_another_shape(open_model: Any, cross: Any, notes: list[str]) 
     panel = open_model(cross)
     panel.session.add_seeds_mm(MIDDLE)
     panel.viewer.add_labels(np.ones((3, 4, 5), int), name="small")
-    panel.mask_choice.value = panel.viewer.layers[-1]
+    panel.data.mask_choice.value = panel.viewer.layers[-1]
     press_run(panel)
     (note,) = notes
     assert note.startswith("error: The mask small has shape (5, 4, 3) but")

@@ -31,7 +31,7 @@ ONE, OTHER = phantom_seeds_mm("cross")
 def study(open_model: Any, cross: Any, settle: Any, tmp_path: Path) -> Any:
     """Two bundles in an FOD of a file: one with a region and deleted streamlines, one without."""
     panel = open_model()
-    panel.add_fod(save_fod(cross, tmp_path / "fod.nii.gz"))
+    panel.data.add_fod(save_fod(cross, tmp_path / "fod.nii.gz"))
     panel.bundles.rename(panel.bundles.active, "CST left")
     panel.session.add_seeds_mm(ONE[None])
     panel.session.regions.add_region(Region.sphere((0, 0, 0), 8.0, "include"))
@@ -97,7 +97,7 @@ def test_parameters_that_suit_the_fod_are_chosen_by_nobody_once_opened(
 ) -> None:
     """Else those of one brain would track in the next one."""
     panel = open_model(prepared=False)
-    panel.add_fod(save_fod(cross, tmp_path / "fod.nii.gz"))
+    panel.data.add_fod(save_fod(cross, tmp_path / "fod.nii.gz"))
     panel.set_parameters(n_per_seed=FEW)
     panel.session.add_seeds_mm(ONE[None])
     panel.bundles.add("with one")
@@ -114,7 +114,7 @@ def test_parameters_that_suit_the_fod_are_chosen_by_nobody_once_opened(
     again.viewer.add_layer(fod_layer(coarse))
     for bundle, chosen in ((second, {"max_length_mm": 80.0}), (first, {})):
         again.bundles.activate(bundle)
-        again.fod_choice.value = again.viewer.layers[-1]
+        again.data.fod_choice.value = again.viewer.layers[-1]
         assert again.session.fod is coarse
         assert again.session.parameters == TrackingParameters.for_fod(coarse, **chosen)
     assert "Set by you" not in again.tracking.origin.text()

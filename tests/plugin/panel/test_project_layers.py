@@ -28,10 +28,10 @@ def test_masks_of_a_project_have_one_hidden_layer_each(
 ) -> None:
     """Of all bundles that share one; the other side runs in the same, and none is added."""
     panel = open_model()
-    panel.add_fod(save_fod(cross, tmp_path / "fod.nii.gz"))
+    panel.data.add_fod(save_fod(cross, tmp_path / "fod.nii.gz"))
     mask = Layer.create(*mask_layer_data(np.ones(cross.grid.shape), cross.grid, "everywhere"))
     panel.viewer.add_layer(mask)
-    panel.mask_choice.value = panel.seeds.mask_choice.value = mask
+    panel.data.mask_choice.value = panel.seeds.mask_choice.value = mask
     panel.set_parameters(source="mask", n_total=30)
     panel.run()
     settle(panel)
@@ -60,7 +60,7 @@ def test_many_looks_pack_a_mask_once(
     panel.session.add_seeds_mm(np.zeros((1, 3)))
     mask = Layer.create(*mask_layer_data(np.ones(cross.grid.shape), cross.grid, "everywhere"))
     panel.viewer.add_layer(mask)
-    panel.mask_choice.value = mask
+    panel.data.mask_choice.value = mask
     packed, compress = [], zlib.compress
     monkeypatch.setattr(zlib, "compress", lambda *args: packed.append(1) or compress(*args))
     monkeypatch.setattr(volumes, "_texts", {})
@@ -84,7 +84,7 @@ def test_voxels_that_a_script_changes_in_place_are_unsaved(
     layer = Layer.create(*mask_layer_data(np.ones(cross.grid.shape), cross.grid, "everywhere"))
     panel.viewer.add_layer(layer)
     if as_what == "mask":
-        panel.mask_choice.value = layer
+        panel.data.mask_choice.value = layer
     else:
         panel.session.regions.add_labels(layer)
     keeper = panel.project.keeper

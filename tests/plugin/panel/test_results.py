@@ -71,7 +71,7 @@ def test_one_is_not_told_as_several(
 ) -> None:
     """By no label, no tooltip, no notification and no step, of one streamline of one seed."""
     panel = open_model()
-    panel.add_fod(save_fod(cross, tmp_path / "fod.nii.gz"))
+    panel.data.add_fod(save_fod(cross, tmp_path / "fod.nii.gz"))
     panel.session.add_seeds_mm(MIDDLE)
     panel.set_parameters(n_per_seed=1)
     panel.run()
@@ -248,10 +248,10 @@ def choose_a_mask(panel: TractographyPanel) -> Callable[[], None]:
     ones = np.ones(volume.data.shape, np.uint8)
     like_it = {"scale": volume.scale, "translate": volume.translate, "affine": volume.affine}
     panel.viewer.add_labels(ones, name="mask", units=volume.units, **like_it)
-    panel.mask_choice.value = panel.viewer.layers["mask"]
+    panel.data.mask_choice.value = panel.viewer.layers["mask"]
 
     def back() -> None:
-        panel.mask_choice.value = None
+        panel.data.mask_choice.value = None
 
     return back
 
@@ -262,11 +262,11 @@ def add_a_region(panel: TractographyPanel) -> Callable[[], None]:
 
 
 def choose_another_fod(panel: TractographyPanel) -> Callable[[], None]:
-    first = panel.fod_choice.value
-    panel.fod_choice.value = panel.viewer.add_layer(fod_layer(make_phantom("letter", lmax=4)))
+    first = panel.data.fod_choice.value
+    panel.data.fod_choice.value = panel.viewer.add_layer(fod_layer(make_phantom("letter", lmax=4)))
 
     def back() -> None:
-        panel.fod_choice.value = first
+        panel.data.fod_choice.value = first
 
     return back
 

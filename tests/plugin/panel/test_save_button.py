@@ -97,7 +97,7 @@ def test_a_trk_file_has_the_grid_of_the_fod_that_was_tracked(
     panel.run()
     settle(panel)
     other = panel.viewer.add_layer(fod_layer(cross))
-    panel.fod_choice.value = other
+    panel.data.fod_choice.value = other
     panel.save(tmp_path / "other.trk")
     for layer in (other, panel.viewer.layers[0]):
         panel.viewer.layers.remove(layer)
@@ -119,7 +119,7 @@ def test_naparis_own_dialog_writes_the_grid_that_was_tracked(
     settle(panel)
     layer = panel.session.streamlines_layer
     panel.viewer.add_layer(fod_layer(cross))
-    panel.fod_choice.value = panel.viewer.layers[-1]
+    panel.data.fod_choice.value = panel.viewer.layers[-1]
     for one in (layer, Layer.create(*layer.as_layer_data_tuple())):
         data, state, _ = one.as_layer_data_tuple()
         (path,) = write_streamlines(str(tmp_path / "bundle.trk"), data, state)

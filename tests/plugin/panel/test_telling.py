@@ -88,11 +88,11 @@ def test_a_problem_is_told_until_it_is_over(open_model: Any, cross: Any, settle:
     panel.run()
     settle(panel)
     text = panel.results.label.text
-    before, layer = text(), panel.fod_choice.value
-    panel.fod_choice.value = None
+    before, layer = text(), panel.data.fod_choice.value
+    panel.data.fod_choice.value = None
     panel.run_button.click()
     assert "There is no FOD" in text()
-    panel.fod_choice.value = layer
+    panel.data.fod_choice.value = layer
     assert text() == before
     set_values(panel.tracking.controls, {"min_length_mm": 90.0})
     assert "exceeds" in text()

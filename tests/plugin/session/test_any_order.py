@@ -231,8 +231,10 @@ def test_what_is_saved_is_what_was_seen(
     dice: int, open_model: Any, cross: Any, qtbot: Any, tmp_path: Path, notes: list[str]
 ) -> None:
     panel = open_model(prepared=False)
-    panel.add_fod(save_fod(cross, tmp_path / "fod.nii.gz"))
-    panel.add_fod(save_fod(make_phantom("cross", lmax=4), tmp_path / "other.nii.gz", axes="LPS"))
+    panel.data.add_fod(save_fod(cross, tmp_path / "fod.nii.gz"))
+    panel.data.add_fod(
+        save_fod(make_phantom("cross", lmax=4), tmp_path / "other.nii.gz", axes="LPS")
+    )
     inside = np.zeros(cross.grid.shape, np.uint8)
     inside[4:-4] = 1
     nib.save(nib.Nifti1Image(inside, cross.grid.affine), tmp_path / "mask.nii.gz")

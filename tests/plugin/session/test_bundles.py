@@ -441,7 +441,7 @@ def test_a_bundle_says_in_what_it_was_tracked_when_that_is_closed(
     panel.viewer.layers.remove(session.fod_layer)
     assert session.fod_layer is None
     assert session.closed_fod == "cross"
-    assert panel.fod_choice.value is None
+    assert panel.data.fod_choice.value is None
     assert session.tractogram is shown
     with pytest.raises(InvalidFodError, match="The FOD cross was closed; open it again"):
         session.request()
@@ -449,7 +449,7 @@ def test_a_bundle_says_in_what_it_was_tracked_when_that_is_closed(
     settle(panel)
     assert session.tractogram is shown
     (other,) = fod_layers(panel.viewer.layers)
-    panel.fod_choice.value = other  # what a person chooses is tracked in
+    panel.data.fod_choice.value = other  # what a person chooses is tracked in
     assert session.fod_layer is other
     session.document.undo()
     assert session.closed_fod == "cross"
@@ -471,7 +471,7 @@ def test_a_bundle_is_not_tracked_without_what_was_closed(
     session, viewer = panel.session, panel.viewer
     session.add_seeds_mm(ONE[None])
     choice = {
-        "mask": panel.mask_choice,
+        "mask": panel.data.mask_choice,
         "seed_mask": panel.seeds.mask_choice,
         "tissues": panel.tissues.choice,
     }[name]
@@ -584,7 +584,7 @@ def test_spheres_of_a_bundle_stay_in_place_while_another_fod_is_shown(
     panel.bundles.add()
     turned = make_phantom("cross", affine=OBLIQUE, lmax=2)
     known = session.fod_layer
-    panel.fod_choice.value = panel.viewer.add_layer(fod_layer(turned))
+    panel.data.fod_choice.value = panel.viewer.add_layer(fod_layer(turned))
     panel.viewer.layers.remove(known)
     panel.bundles.activate(first)
     (entry,) = session.regions.entries

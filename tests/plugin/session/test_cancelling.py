@@ -173,7 +173,7 @@ def test_what_is_kept_of_a_cancelled_run_is_saved_as_what_it_is(
 ) -> None:
     """A project gives the streamlines that had arrived: without a screen, in the window, again."""
     panel = open_model()
-    panel.add_fod(save_fod(cross, tmp_path / "fod.nii.gz"))
+    panel.data.add_fod(save_fod(cross, tmp_path / "fod.nii.gz"))
     start(panel)
     log = Log(panel.runs)
     panel.run()

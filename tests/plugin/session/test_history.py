@@ -159,10 +159,10 @@ def test_another_fod_is_a_step_and_seeds_stay_where_they_are(open_model: Any) ->
     session, first = panel.session, panel.session.fod_layer
     session.add_seed(HERE)
     turned = make_phantom("cross", affine=np.diag([1.5, 1.5, 1.5, 1.0]), lmax=2)
-    panel.fod_choice.value = panel.viewer.add_layer(fod_layer(turned))
+    panel.data.fod_choice.value = panel.viewer.add_layer(fod_layer(turned))
     assert session.fod_layer is not first
     session.document.undo()
-    assert session.fod_layer is first is panel.fod_choice.value
+    assert session.fod_layer is first is panel.data.fod_choice.value
     session.document.undo()
     assert len(session.seeds) == 0
     assert not session.document.can_undo

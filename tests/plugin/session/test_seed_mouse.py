@@ -177,7 +177,7 @@ def test_the_tools_of_the_seeds_layer_work_too(open_window: Any, cross: Any) -> 
     )
     layer.remove_selected()
     assert len(panel.session.seeds.positions_mm) == 1
-    assert panel.hint_label.text().startswith("1 seed:")
+    assert panel.seeds.hint.text().startswith("1 seed:")
 
 
 def test_while_painting_clicks_with_shift_place_seeds_and_spheres(

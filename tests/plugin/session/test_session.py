@@ -24,12 +24,12 @@ def test_seeds_and_streamlines_stay_in_place_when_another_fod_is_chosen(
     session = panel.session
     places = phantom_seeds_mm("cross", affine=OBLIQUE)
     plain, turned = panel.viewer.layers
-    panel.fod_choice.value = turned
+    panel.data.fod_choice.value = turned
     session.add_seeds_mm(places)
     panel.run()
     settle(panel)
     for layer in (plain, turned):
-        panel.fod_choice.value = layer
+        panel.data.fod_choice.value = layer
         np.testing.assert_allclose(session.seeds.positions_mm, places, atol=1e-3)
         assert session.streamlines_layer.space == session.space
         seeds = session.seeds.layer

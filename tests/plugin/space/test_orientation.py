@@ -55,7 +55,7 @@ def letter(open_window: Any, settle: Any, tmp_path: Path) -> Any:
         fod = make_phantom("letter", affine=affine, lmax=8)
         path = save_fod(fod, tmp_path / "letter.nii.gz", axes=axes)
         panel = open_window()
-        panel.add_fod(path)
+        panel.data.add_fod(path)
         assert "".join(nib.aff2axcodes(panel.session.fod.grid.affine)) == axes
         panel.set_parameters(n_per_seed=150, radius_mm=1.5, max_length_mm=200.0)
         panel.session.add_seeds_mm(phantom_seeds_mm("letter", affine=affine))

@@ -143,12 +143,7 @@ class TractographyPanel(QWidget):  # type: ignore[misc]
             mirror=self.mirror,
         )
         self.data = DataSection(self.session, lambda: self.scene.fod_changed())
-        self.fod_choice, self.mask_choice = self.data.fod_choice, self.data.mask_choice
-        self.add_fod, self.add_mask = self.data.add_fod, self.data.add_mask
-        self.open_fod, self.open_mask = self.data.open_fod, self.data.open_mask
         self.seeds = SeedSection(self.session, show_warning)
-        self.seeding, self.hint_label = self.seeds.controls, self.seeds.hint
-        self.clear_seeds = self.seeds.clear
         self.regions = RegionSection(self.session, show_warning, self.run_between)
         self.tissues = TissueSection(self.session)
         self.tracking = TrackingSection(
@@ -166,7 +161,7 @@ class TractographyPanel(QWidget):  # type: ignore[misc]
         )
         self.results = Results(self.session, self.runs)
         self.save_button = SaveButton(self.session)
-        self.save = self.save_button.save
+        self.save = self.save_button.save  # for scripts
         self.screenshot_button = button("Screenshot...", "Save a picture of the canvas as PNG.")
         self.pictures = Pictures(self.viewer)
         self.output = OutputMenu(self.session, self.pictures)
@@ -248,7 +243,7 @@ class TractographyPanel(QWidget):  # type: ignore[misc]
         super().showEvent(event)
 
     def _connect(self) -> None:
-        on_change(self.seeding, self._on_seeding)
+        on_change(self.seeds.controls, self._on_seeding)
         self.run_button.clicked.connect(self.run)
         self.cancel_button.clicked.connect(self.runs.cancel)
         self.live.toggled.connect(self._on_live)
@@ -403,15 +398,15 @@ class TractographyPanel(QWidget):  # type: ignore[misc]
     def _show_bundle(self, bundle: OpenBundle, *, styled: bool = True) -> None:
         session = self.session
         with self.is_showing:
-            self.fod_choice.value = session.fod_layer
+            self.data.fod_choice.value = session.fod_layer
             self.data.follow()
             for choice, name in (
-                (self.mask_choice, "mask"),
+                (self.data.mask_choice, "mask"),
                 (self.seeds.mask_choice, "seed_mask"),
                 (self.tissues.choice, "tissues"),
             ):
                 offer_layers(choice, session.chosen_input(name), quietly=True)
-            set_values(self.seeding, dataclasses.asdict(bundle.state.seeding))
+            set_values(self.seeds.controls, dataclasses.asdict(bundle.state.seeding))
             if styled:
                 self.appearance.show_style(bundle.state.style, bundle.state.colour)
         self.selection.follow()
@@ -450,13 +445,13 @@ class TractographyPanel(QWidget):  # type: ignore[misc]
         own = tracking_values_of(values, self.session.seeding)
         if own:
             self.tracking.set(own)
-        set_values(self.seeding, values)
+        set_values(self.seeds.controls, values)
 
     def _on_seeding(self) -> None:
         if self.is_showing:
             return
         try:
-            self.session.set_parameters(seeding=SeedingParameters(**values_of(self.seeding)))
+            self.session.set_parameters(seeding=SeedingParameters(**values_of(self.seeds.controls)))
         except TractographyError as error:
             self.results.show_for_now(str(error))
             return
@@ -475,7 +470,7 @@ class TractographyPanel(QWidget):  # type: ignore[misc]
 
     def run_between(self) -> None:
         """Track between the two regions that are chosen."""
-        set_values(self.seeding, {"source": SEED_SOURCES[-1]})
+        set_values(self.seeds.controls, {"source": SEED_SOURCES[-1]})
         self.run()
 
     def _on_live(self, on: bool) -> None:

@@ -126,7 +126,7 @@ class PanelSettings(QObject):  # type: ignore[misc]
         super().__init__(panel)
         self._panel = panel
         self._controls = {
-            "seeding": panel.seeding,
+            "seeding": panel.seeds.controls,
             "display": [
                 control
                 for control in (*panel.appearance.controls, *panel.scene.kept_controls)

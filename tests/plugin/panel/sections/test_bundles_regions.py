@@ -226,7 +226,7 @@ def test_closing_a_layer_that_nothing_is_tracked_with_changes_nothing(
     panel.session.changed.connect(lambda: told.append("changed"))
     panel.viewer.layers.remove(other)
     assert told == []
-    panel.mask_choice.value = mask = panel.viewer.add_labels(
+    panel.data.mask_choice.value = mask = panel.viewer.add_labels(
         np.ones(panel.session.fod_layer.data.shape, np.uint8), name="mask"
     )
     told.clear()

@@ -29,12 +29,12 @@ def test_the_mask_that_is_chosen_reaches_the_run(
     nib.save(nib.Nifti1Image(half, cross.grid.affine), path)
     panel = open_model(cross)
     panel.session.add_seeds_mm([[8.0, 4.0, 0.0]])
-    panel.add_mask(path)
-    assert panel.mask_choice.value.name == "right.nii.gz"
+    panel.data.add_mask(path)
+    assert panel.data.mask_choice.value.name == "right.nii.gz"
     panel.run()
     settle(panel)
     assert panel.session.tractogram.points[:, 0].min() >= cross.grid.to_mm([15.5, 0, 0])[0]
-    panel.mask_choice.value = None
+    panel.data.mask_choice.value = None
     panel.run()
     settle(panel)
     assert panel.session.tractogram.points[:, 0].min() < 0
@@ -93,7 +93,7 @@ def test_files_that_are_no_fod(
     for kind, (path, says) in broken_files(tmp_path).items():
         notes.clear()
         monkeypatch.setattr(QFileDialog, "getOpenFileName", lambda *args, p=path: (str(p), ""))
-        panel.open_fod.click()
+        panel.data.open_fod.click()
         assert len(notes) == 1, kind
         assert notes[0].startswith("error: "), kind
         assert says in notes[0], kind
@@ -107,19 +107,19 @@ def test_when_the_chosen_fod_is_removed_one_that_is_left_is_chosen(
     panel = open_model(cross)
     first = panel.session.fod_layer
     other = panel.viewer.add_layer(fod_layer(make_phantom("letter", lmax=4)))
-    panel.fod_choice.value = other
+    panel.data.fod_choice.value = other
     panel.viewer.layers.remove(other)
-    assert panel.session.fod_layer is panel.fod_choice.value is first
+    assert panel.session.fod_layer is panel.data.fod_choice.value is first
 
 
 def test_what_the_fod_was_taken_for_is_shown(open_model: Any, cross: Any, tmp_path: Path) -> None:
     panel = open_model()
     data = panel.data
     assert data.kind.isHidden()
-    panel.add_fod(save_fod(cross, tmp_path / "wm.nii"))
+    panel.data.add_fod(save_fod(cross, tmp_path / "wm.nii"))
     assert not data.kind.isHidden()
     assert data.kind.text() == f"FOD of SH coefficients, lmax {cross.lmax}, tournier07"
-    panel.fod_choice.value = None
+    panel.data.fod_choice.value = None
     assert data.kind.isHidden()
 
 
@@ -133,9 +133,9 @@ def test_volumes_that_are_opened_here_lie_below_the_streamlines(
     settle(panel)
     ours = [panel.session.streamlines_layer, panel.session.seeds.layer]
     path = save_fod(cross, tmp_path / "fod.nii.gz")
-    panel.add_fod(path)
+    panel.data.add_fod(path)
     nib.save(nib.Nifti1Image(np.ones(cross.grid.shape), cross.grid.affine), tmp_path / "m.nii.gz")
-    panel.add_mask(tmp_path / "m.nii.gz")
+    panel.data.add_mask(tmp_path / "m.nii.gz")
     assert [layer.name for layer in panel.viewer.layers[:3]] == ["cross", "fod.nii.gz", "m.nii.gz"]
     assert list(panel.viewer.layers[3:]) == ours
 
@@ -155,10 +155,10 @@ def test_streamlines_within_a_mask_are_seen_in_3d(
     if opened_by == "napari":
         space = DisplaySpace.of(cross.grid)
         mask = panel.viewer.add_labels(space.volume(everywhere), **space.layer_kwargs)
-        panel.mask_choice.value = mask
+        panel.data.mask_choice.value = mask
     else:
         nib.save(nib.Nifti1Image(everywhere, cross.grid.affine), tmp_path / "mask.nii.gz")
-        panel.add_mask(tmp_path / "mask.nii.gz")
+        panel.data.add_mask(tmp_path / "mask.nii.gz")
     panel.session.add_seeds_mm(MIDDLE)
     panel.set_parameters(n_per_seed=200)
     panel.run()
@@ -193,11 +193,11 @@ def test_files_that_are_no_mask(
     for path in (empty, broken["missing"][0], broken["unreadable"][0], broken["no SH count"][0]):
         notes.clear()
         monkeypatch.setattr(QFileDialog, "getOpenFileName", lambda *args, p=path: (str(p), ""))
-        panel.open_mask.click()
+        panel.data.open_mask.click()
         (note,) = notes
         assert note.startswith("error: ")
         assert path.name in note
-    assert panel.mask_choice.value is None
+    assert panel.data.mask_choice.value is None
 
 
 def test_voxels_that_are_not_finite_are_mentioned_once(
@@ -209,7 +209,7 @@ def test_voxels_that_are_not_finite_are_mentioned_once(
     path = tmp_path / "template.nii.gz"
     nib.save(nib.Nifti1Image(values, fod.grid.affine), path)
     panel = open_model()
-    panel.add_fod(path)
+    panel.data.add_fod(path)
     panel.session.add_seeds_mm(MIDDLE)
     panel.run()
     settle(panel)
@@ -226,11 +226,11 @@ def test_seeds_are_placed_and_run_is_pressed_while_the_fod_is_read(
     panel = open_model()
     began = []
     panel.runs.started.connect(began.append)
-    panel.add_fod(save_fod(fod, tmp_path / "wm.nii", axes="LPS"))
+    panel.data.add_fod(save_fod(fod, tmp_path / "wm.nii", axes="LPS"))
     assert panel.session.fod is None
     assert panel.session.space.shape_zyx == panel.viewer.layers[0].data.shape
     assert not panel.data.reading_row.isHidden()
-    assert "Shift-click" in panel.hint_label.text()
+    assert "Shift-click" in panel.seeds.hint.text()
     centre = fod.grid.centre_mm[None]
     panel.session.add_seeds_mm(centre)
     for _ in range(2):
@@ -259,7 +259,7 @@ def test_a_run_that_waits_for_the_fod_can_be_taken_back(
     open_model: Any, held_reading: Any, cross: Any, tmp_path: Path, qtbot: Any
 ) -> None:
     panel = open_model()
-    panel.add_fod(save_fod(cross, tmp_path / "wm.nii"))
+    panel.data.add_fod(save_fod(cross, tmp_path / "wm.nii"))
     panel.session.add_seeds_mm(MIDDLE)
     panel.run_button.click()
     panel.cancel_button.click()
@@ -288,7 +288,7 @@ def test_run_in_an_fod_that_is_being_read_ends_the_run_in_another(
     panel.run_button.click()
     first = panel.runs.current
     qtbot.waitUntil(lambda: first.n_done > 0, timeout=WAIT_MS)
-    panel.add_fod(save_fod(cross, tmp_path / "wm.nii"))
+    panel.data.add_fod(save_fod(cross, tmp_path / "wm.nii"))
     panel.set_parameters(n_per_seed=FEW)
     panel.run_button.click()
     settle(panel)
@@ -304,7 +304,7 @@ def test_without_seeds_run_says_so_while_the_fod_is_read(
     open_model: Any, held_reading: Any, cross: Any, tmp_path: Path, notes: list[str]
 ) -> None:
     panel = open_model()
-    panel.add_fod(save_fod(cross, tmp_path / "wm.nii"))
+    panel.data.add_fod(save_fod(cross, tmp_path / "wm.nii"))
     panel.run_button.click()
     assert not panel.runs.is_awaiting
     assert "no seeds" in notes[0]
@@ -315,7 +315,7 @@ def test_live_begins_when_the_fod_has_been_read(
 ) -> None:
     panel = open_model()
     panel.live.setChecked(True)
-    panel.add_fod(save_fod(cross, tmp_path / "wm.nii"))
+    panel.data.add_fod(save_fod(cross, tmp_path / "wm.nii"))
     panel.session.add_seeds_mm(MIDDLE)
     assert panel.runs.current is None
     held_reading.set()
@@ -330,7 +330,7 @@ def test_a_panel_that_is_closed_hears_nothing_of_an_fod_and_finds_it_when_it_ope
     panel = open_model()
     heard: list[str] = []
     panel.session.changed.connect(lambda: heard.append("changed"))
-    panel.add_fod(save_fod(cross, tmp_path / "wm.nii"))
+    panel.data.add_fod(save_fod(cross, tmp_path / "wm.nii"))
     panel.close_session()
     panel.open_session()
     assert not panel.data.reading_row.isHidden()
@@ -347,8 +347,8 @@ def test_cancel_removes_an_fod_that_is_being_read(
     open_model: Any, held_reading: Any, cross: Any, tmp_path: Path, notes: list[str]
 ) -> None:
     panel = open_model(cross)
-    panel.add_fod(save_fod(cross, tmp_path / "wm.nii"))
-    assert panel.fod_choice.value.name == "wm.nii"
+    panel.data.add_fod(save_fod(cross, tmp_path / "wm.nii"))
+    assert panel.data.fod_choice.value.name == "wm.nii"
     panel.session.add_seeds_mm(MIDDLE)
     panel.run_button.click()
     panel.data.cancel_reading.click()

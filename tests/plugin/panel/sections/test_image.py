@@ -81,7 +81,7 @@ def test_lengths_are_shown_in_the_unit_of_the_volume(
 ) -> None:
     panel = open_model(cross, prepared=False)
     step = next(c for c in panel.tracking.main if c.name == "step_mm")
-    radius = next(c for c in panel.seeding if c.name == "radius_mm")
+    radius = next(c for c in panel.seeds.controls if c.name == "radius_mm")
     before = step.box.value(), radius.box.value()
     choose(panel, image_layer(tube))
     assert label_of(panel.tracking.main_form, step).text() == "Step (µm)"
@@ -94,7 +94,7 @@ def test_lengths_are_shown_in_the_unit_of_the_volume(
     assert "20 x 20 x 20 µm" in panel.data.kind.text()
     assert [str(unit) for unit in panel.session.seeds.ensure_layer().units] == ["micrometer"] * 3
     panel.tracking.reset.click()
-    panel.fod_choice.value = panel.viewer.layers[0]
+    panel.data.fod_choice.value = panel.viewer.layers[0]
     assert label_of(panel.tracking.main_form, step).text() == "Step (mm)"
     assert (step.box.value(), radius.box.value()) == before
     assert str(panel.session.seeds.layer.units[0]) == "millimeter"
@@ -141,7 +141,7 @@ def test_a_slider_finds_the_fibres_anew(
     assert "rho" in notes[0]
     assert panel.session.fod is second
     assert rho.value == pytest.approx(5.0)
-    panel.fod_choice.value = None
+    panel.data.fod_choice.value = None
     assert image.isHidden()
 
 
@@ -175,7 +175,7 @@ def test_an_image_without_a_scale_is_asked_for_it_once(open_model: Any, tube: Im
     assert step.label == "Step (vx)"
     inside = Labels(np.ones(layer.data.shape, np.uint8), name="inside", units=layer.units)
     panel.viewer.add_layer(inside)
-    panel.mask_choice.value = inside
+    panel.data.mask_choice.value = inside
     panel.viewer.dims.set_point(0, 7.0)
     image.size.setValue(20.0)
     image.unit.setCurrentIndex(image.unit.findData("um"))
@@ -325,7 +325,7 @@ def test_lengths_that_are_for_a_brain_go_by_the_volume(
         "Clip at (µm)"
     )
     assert like.box.value() == pytest.approx(60)
-    panel.fod_choice.value = panel.viewer.layers[0]
+    panel.data.fod_choice.value = panel.viewer.layers[0]
     assert (cluster.box.value(), slab.box.value()) == pytest.approx(before)
     assert cluster.label == "Cluster distance (mm)"
 
@@ -349,7 +349,7 @@ def test_what_cannot_be_a_source_is_refused_with_a_sentence(
     layer = image_layer(tube, **change)
     choose(panel, layer)
     assert panel.session.fod_layer is None
-    assert panel.fod_choice.value is None
+    assert panel.data.fod_choice.value is None
     assert not is_image_source(layer)
     (note,) = notes
     assert said in note

@@ -112,7 +112,7 @@ def test_a_run_within_a_mask_goes_on_when_its_project_was_opened(
     mask = Labels(inside, name="inside", scale=layer.scale, units=layer.units)
     mask.translate = layer.translate
     panel.viewer.add_layer(mask)
-    panel.mask_choice.value = mask
+    panel.data.mask_choice.value = mask
     digest = run_once(panel, settle)
     assert panel.project.save(tmp_path / "p.tracts.json")
     other = open_model()

@@ -324,10 +324,10 @@ def test_spheres_stay_in_place_when_another_fod_is_chosen(open_model: Any) -> No
     panel = open_model(make_phantom("cross", lmax=2), make_phantom("cross", affine=OBLIQUE, lmax=2))
     plain, turned = panel.viewer.layers
     regions = panel.session.regions
-    panel.fod_choice.value = plain
+    panel.data.fod_choice.value = plain
     entry = regions.add_sphere(np.array([1.0, 2.0, 3.0]), 4.0)
     for layer in (turned, plain):
-        panel.fod_choice.value = layer
+        panel.data.fod_choice.value = layer
         (region,) = regions.of(entry)
         np.testing.assert_allclose(region.center_mm, [3, 2, 1], atol=1e-3)
         shown = panel.session.space.to_display(region.center_mm)

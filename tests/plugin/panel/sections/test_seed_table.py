@@ -161,7 +161,7 @@ def test_rows_and_points_are_selected_together_and_delete_removes_them(
     np.testing.assert_allclose(starts.positions_mm[1], [2, 5, 0], atol=0.5)
     session.add_seeds_mm(PLACES[1:2])  # has nothing of its own
     assert session.request().seeding.n_each == [5, FEW, FEW]
-    panel.clear_seeds.click()
+    panel.seeds.clear.click()
     assert not table.isVisible()
 
 
@@ -191,7 +191,7 @@ def test_what_is_missing_to_start_from_is_the_next_step(open_model: Any) -> None
     data, kwargs, _ = mask_layer_data(phantom_mask("cross"), fod.grid, "mask")
     panel.run_button.click()
     assert told().startswith("There is no mask")
-    panel.mask_choice.value = panel.viewer.add_labels(data, **kwargs)
+    panel.data.mask_choice.value = panel.viewer.add_labels(data, **kwargs)
     assert told() == "No streamlines yet: press Run, or switch on Live."
     assert hint().startswith("Streamlines start in the voxels of the mask.")
     for source, step in (
@@ -233,7 +233,7 @@ def test_streamlines_start_in_a_mask_and_in_the_whole_fod(
     assert not len(session.seeds)
     panel.set_parameters(source="mask")
     panel.seeds.mask_choice.value = None  # the mask in use, then
-    panel.mask_choice.value = viewer.layers["half"]
+    panel.data.mask_choice.value = viewer.layers["half"]
     assert session.seed_mask_in_use is viewer.layers["half"]
 
 
@@ -279,7 +279,7 @@ def test_live_follows_masks_that_are_painted(open_model: Any, cross: Any, qtbot:
     panel = open_model(cross)
     data, kwargs, _ = mask_layer_data(np.ones(cross.grid.shape, bool), cross.grid, "all")
     starts, inside = (panel.viewer.add_labels(data.copy(), **kwargs) for _ in range(2))
-    panel.seeds.mask_choice.value, panel.mask_choice.value = starts, inside
+    panel.seeds.mask_choice.value, panel.data.mask_choice.value = starts, inside
     panel.set_parameters(source="mask", n_total=100)
     panel.live.setChecked(True)
 

@@ -152,7 +152,8 @@ def test_a_drag_of_a_slider_is_one_step(
     monkeypatch.setattr("napari_tractography.plugin.document.SAME_SECONDS", 0.0)
     panel = open_window(cross)
     session = panel.session
-    tracking, style, seeding = panel.tracking.controls, panel.appearance.controls, panel.seeding
+    tracking, style = panel.tracking.controls, panel.appearance.controls
+    seeding = panel.seeds.controls
     for controls, name, text, value in (
         (tracking, "max_angle_deg", "Cone angle", lambda: session.parameters.max_angle_deg),
         (style, "width", "Width", lambda: session.state.style["width"]),

@@ -80,7 +80,7 @@ def test_what_is_set_stays_with_another_fod_and_can_be_given_back(
     control(panel, "step_mm").value = 0.3
     control(panel, "algorithm").value = "deterministic"
     panel.viewer.add_layer(fod_layer(fine))
-    panel.fod_choice.value = panel.viewer.layers[-1]
+    panel.data.fod_choice.value = panel.viewer.layers[-1]
     assert panel.session.parameters == TrackingParameters.for_fod(
         fine, step_mm=0.3, algorithm="deterministic"
     )
@@ -137,7 +137,7 @@ def test_what_is_not_the_default_is_marked_and_an_arrow_gives_it_back(
     assert "Default: 0.4 mm" in arrow.toolTip()
     assert "Set by you: step." in panel.tracking.origin.text()
     panel.viewer.add_layer(fod_layer(fine))
-    panel.fod_choice.value = panel.viewer.layers[-1]
+    panel.data.fod_choice.value = panel.viewer.layers[-1]
     assert "Default: 0.1 mm" in arrow.toolTip()  # of the FOD that is chosen now
     QTest.mouseClick(arrow, Qt.MouseButton.LeftButton)
     assert panel.session.parameters == TrackingParameters.for_fod(fine)
@@ -193,7 +193,7 @@ def test_another_fod_changes_what_is_tracked_only_once(
     panel.viewer.add_layer(fod_layer(fine))
     seen = []
     panel.session.changed.connect(lambda: seen.append(panel.session.parameters.step_mm))
-    panel.fod_choice.value = panel.viewer.layers[-1]
+    panel.data.fod_choice.value = panel.viewer.layers[-1]
     assert seen == [0.1]
 
 

@@ -66,7 +66,7 @@ def test_a_file_is_opened_while_the_window_goes_on(
     monkeypatch.setattr(data_section, "load_volume", slow)
     panel = open_model(FOD)
     when_it_waits(react)
-    panel.add_mask("slow.nii.gz")
+    panel.data.add_mask("slow.nii.gz")
     assert said == ["Opening slow.nii.gz"]
     assert (panel.session.mask_layer is None) is cancel
     gate.set()

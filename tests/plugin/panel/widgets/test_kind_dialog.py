@@ -50,17 +50,17 @@ def test_a_file_that_looks_like_something_else_is_read_as_the_person_says(
 ) -> None:
     panel = open_window()
     said = click_in_the_dialog("Read as SH coefficients")
-    panel.add_fod(series)
+    panel.data.add_fod(series)
     assert "six.nii holds no FOD in its 6 volumes but a DWI" in said[0]
     assert panel.session.fod.lmax == 2
-    assert panel.fod_choice.value.name == "six.nii"
+    assert panel.data.fod_choice.value.name == "six.nii"
     assert notes == []
 
 
 def test_cancel_opens_nothing(open_window: Any, series: Path, notes: list[str]) -> None:
     panel = open_window()
     said = click_in_the_dialog("Cancel")
-    panel.add_fod(series)
+    panel.data.add_fod(series)
     assert said
     assert len(panel.viewer.layers) == 0
     assert notes == []
@@ -81,7 +81,7 @@ def test_the_window_does_not_wait_for_what_the_volumes_are(
 
     monkeypatch.setattr(fods, "tracked_kind_of", slow)
     panel = open_window()
-    panel.add_fod(series)
+    panel.data.add_fod(series)
     assert panel.session.opening is not None
     said = click_in_the_dialog("Read as SH coefficients")
     gate.set()
