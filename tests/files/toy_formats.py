@@ -64,7 +64,7 @@ TOY = TractogramFormat(
     column=column_of_toy,
     names_image=True,
 )
-TOYVOL = VolumeFormat((".toyvol",), header=read_toyvol_header, write=write_toyvol, is_ours=True)
+TOYVOL = VolumeFormat((".toyvol",), header=read_toyvol_header, write=write_toyvol)
 
 
 def add_toys(monkeypatch: pytest.MonkeyPatch) -> None:

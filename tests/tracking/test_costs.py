@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -12,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from napari_tractography.tracking import costs
-from napari_tractography.tracking.costs import Cost, PerformanceModel, Work, crossing_seeds, decide
+from napari_tractography.tracking.costs import Cost, PerformanceModel, Work, decide
 
 CPU = Cost(start_s=0.0, upload_s_per_byte=0.0, s_per_step=1e-7, mm_per_seed=50.0)
 GPU = Cost(start_s=2.0, upload_s_per_byte=1e-10, s_per_step=1e-9, mm_per_seed=50.0)
@@ -62,14 +61,6 @@ def test_the_reason_names_both_times():
     assert decide(work(10**6, started=False), CPU, GPU)[1] == (
         "the CPU takes about 10 s, the GPU 2.1 s"
     )
-
-
-def test_the_crossing_is_where_both_take_the_same():
-    todo = work(1000, started=False, n_bytes=10**9)
-    n = crossing_seeds(todo, CPU, GPU)
-    steps = n * 50.0 / 0.5
-    assert CPU.seconds(steps) == pytest.approx(GPU.seconds(steps, 1e9, started=False))
-    assert crossing_seeds(todo, GPU, CPU) == math.inf
 
 
 positive = st.floats(0, 1e3)

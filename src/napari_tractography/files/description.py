@@ -48,7 +48,6 @@ class VolumeFormat:
     # Takes a 3-D array, its grid and the path; writes whole or not at all.
     write: Callable[[NDArray[Any], Grid, Path], None] | None = None
     holds_fods: bool = True  # whether FODs are looked for in it, in dialogs and by napari
-    is_ours: bool = False  # whether no other plugin of napari reads it
 
 
 def all_values(streamlines: StreamlineArrays) -> list[str]:

@@ -205,4 +205,4 @@ def _data_file(path: Path, text: str) -> tuple[Path, int]:
     )
 
 
-MRTRIX = VolumeFormat((".mif", ".mif.gz", ".mih"), header=read_mif_header, is_ours=True)
+MRTRIX = VolumeFormat((".mif", ".mif.gz", ".mih"), header=read_mif_header)

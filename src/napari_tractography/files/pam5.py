@@ -70,4 +70,4 @@ def load_pam5(path: Path, axes: str | None = None) -> Fod:
     return Fod.from_peaks(peaks, np.asarray(found.affine), axes=axes or "voxel", name=path.name)
 
 
-PAM5 = VolumeFormat((".pam5",), whole=WholeReading(pam5_grid, load_pam5), is_ours=True)
+PAM5 = VolumeFormat((".pam5",), whole=WholeReading(pam5_grid, load_pam5))

@@ -14,7 +14,6 @@ import numpy as np
 from .sources import FodSource
 
 PUBLIC = {"Recipe", "TrackingParameters"}  # names of the package itself
-PACKAGE = "napari_tractography"
 WIDTH = 88
 CHUNK = 70  # characters of a long text on a line
 

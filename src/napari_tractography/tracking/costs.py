@@ -94,14 +94,6 @@ def decide(work: Work, cpu: Cost | None, gpu: Cost | None) -> tuple[bool, str]:
     return on_gpu < on_cpu, f"the CPU takes about {on_cpu:.2g} s, the GPU {on_gpu:.2g} s"
 
 
-def crossing_seeds(work: Work, cpu: Cost, gpu: Cost) -> float:
-    """Return from how many seeds on the GPU is faster; infinity where it never is."""
-    each = work.n_steps(cpu.mm_per_seed) / work.n_seeds
-    gain = each * (cpu.s_per_step - gpu.s_per_step)
-    fixed = gpu.seconds(0.0, work.n_bytes, started=work.started)
-    return max(fixed, 0.0) / gain if gain > 0 else math.inf
-
-
 class PerformanceModel:
     """Measured costs by device and kind of run, in memory and in a file.
 

@@ -11,6 +11,7 @@ from napari.settings import get_plugin_settings
 from qtpy.QtWidgets import QMessageBox
 
 from napari_tractography.model.seeding_parameters import SeedingParameters
+from napari_tractography.plugin.acts import SPECS
 from napari_tractography.plugin.document import BundleState
 from napari_tractography.plugin.panel import settings
 from napari_tractography.plugin.panel.panel import TractographyPanel
@@ -21,6 +22,8 @@ from napari_tractography.plugin.panel.settings import (
     defaults,
     kept_specs,
 )
+from napari_tractography.plugin.panel.widgets.controls import values_of
+from napari_tractography.plugin.session.tracking_values import BY_FOD
 
 CHANGED: dict[str, dict[str, Any]] = {
     "tracking": {"step_mm": 0.3, "algorithm": "diffusion", "adaptive": True},
@@ -32,6 +35,28 @@ CHANGED: dict[str, dict[str, Any]] = {
 
 def merged(some: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
     return {key: {**values, **some.get(key, {})} for key, values in defaults().items()}
+
+
+def set_all(panel: Any, memory: PanelSettings) -> None:
+    """Set everything in a panel, as it was kept."""
+    with panel.session.document.no_step:
+        memory._restore(checked(CHANGED))
+
+
+def values_in(panel: Any) -> dict[str, dict[str, Any]]:
+    """What is set in a panel: the default in place of what was chosen for the FOD."""
+    memory, chosen = panel.settings, panel.session.tracking.chosen
+    suited = [name for name in BY_FOD if name not in chosen]
+    kept_defaults = (n for n in BY_FOD if n in chosen and chosen[n] == SPECS[n].default)
+    return {
+        **{key: values_of(group) for key, group in memory._controls.items()},
+        "tracking": {
+            **values_of(panel.tracking.controls),
+            **{name: SPECS[name].default for name in suited},
+        },
+        "seeding": panel.seeds.kept_of(values_of(panel.seeds.controls)),
+        "panel": {**memory._of_panel(), "kept_defaults": ", ".join(kept_defaults)},
+    }
 
 
 @pytest.fixture
@@ -51,11 +76,11 @@ def close(panel: Any) -> None:
 
 def test_every_choice_comes_back(reopen: Any) -> None:
     panel = reopen()
-    assert panel.settings.values == defaults()
-    panel.settings.restore(CHANGED)
+    assert values_in(panel) == defaults()
+    set_all(panel, panel.settings)
     close(panel)
     again = reopen()
-    assert again.settings.values == merged(CHANGED)
+    assert values_in(again) == merged(CHANGED)
     assert again.runs.live
     assert (again.session.backend, again.session.n_threads) == ("cpu", 1)
     titles = [section.title for section in again.settings._sections if section.header.isChecked()]
@@ -75,12 +100,12 @@ def test_a_change_is_written_soon_and_once_for_a_moving_slider(reopen: Any, qtbo
 
 def test_restore_defaults(reopen: Any) -> None:
     panel = reopen()
-    panel.settings.restore(CHANGED)
+    set_all(panel, panel.settings)
     (entry,) = [a for a in panel.output.menu().actions() if a.text() == "Restore defaults"]
     entry.trigger()
-    assert panel.settings.values == defaults()
+    assert values_in(panel) == defaults()
     close(panel)
-    assert reopen().settings.values == defaults()
+    assert values_in(reopen()) == defaults()
 
 
 def set_of(panel: Any) -> dict[str, dict[str, Any]]:
@@ -88,7 +113,7 @@ def set_of(panel: Any) -> dict[str, dict[str, Any]]:
     first = defaults()
     return {
         key: changed
-        for key, values in panel.settings.values.items()
+        for key, values in values_in(panel).items()
         if (changed := {n: v for n, v in values.items() if v != first[key][n]})
     }
 
@@ -179,10 +204,10 @@ def test_bundles_that_are_there_stay_as_they_are_where_the_panel_is_opened_again
 def test_preferences_reach_a_panel_that_is_open(reopen: Any) -> None:
     panel = reopen()
     get_plugin_settings(PLUGIN).tracking.max_angle_deg = 30.0
-    assert panel.settings.values["tracking"]["max_angle_deg"] == 30.0
+    assert values_in(panel)["tracking"]["max_angle_deg"] == 30.0
     close(panel)
     get_plugin_settings(PLUGIN).tracking.max_angle_deg = 20.0
-    assert panel.settings.values["tracking"]["max_angle_deg"] == 30.0
+    assert values_in(panel)["tracking"]["max_angle_deg"] == 30.0
 
 
 def test_what_is_set_in_one_panel_leaves_another_alone(open_model: Any) -> None:
@@ -190,7 +215,7 @@ def test_what_is_set_in_one_panel_leaves_another_alone(open_model: Any) -> None:
     panel.set_parameters(step_mm=0.3)
     close(panel)
     assert get_plugin_settings(PLUGIN).tracking.step_mm == 0.3
-    assert other.settings.values == defaults()
+    assert values_in(other) == defaults()
 
 
 @pytest.mark.parametrize(
@@ -211,7 +236,7 @@ def test_a_spoilt_file_gives_defaults_and_is_told_once(
 ) -> None:
     (settings_folder / f"{PLUGIN}.yaml").write_text(content)
     panel = reopen()
-    assert panel.settings.values == merged(kept)
+    assert values_in(panel) == merged(kept)
     reopen()
     assert len(notes) == (0 if kept else 1)
     if not kept:
@@ -232,9 +257,9 @@ def test_without_napari_knowing_the_plugin_nothing_is_kept(
 def test_a_panel_that_is_not_to_remember_reads_and_writes_nothing(open_model: Any) -> None:
     panel = open_model()
     memory = PanelSettings(panel, keep=False)
-    memory.restore(CHANGED)
+    set_all(panel, memory)
     memory.close_section()
-    assert memory.values == merged(CHANGED)
+    assert values_in(panel) == merged(CHANGED)
     assert memory._settings is None
 
 

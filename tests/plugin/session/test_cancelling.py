@@ -108,7 +108,7 @@ def test_a_run_that_was_cancelled_as_it_began_does_nothing(
     panel.session.add_seeds_mm(MIDDLE)
     begun: list[Any] = []
     monkeypatch.setattr(runs, "iter_chunks", lambda *args, **kwargs: begun.append(args))
-    run = runs.Run(1, panel.session.request(), panel.session.bundle)
+    run = runs.Run(panel.session.request(), panel.session.bundle)
     run.cancelled.set()
     assert list(runs.work(run)) == []
     assert run.ended.is_set()

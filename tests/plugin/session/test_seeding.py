@@ -147,6 +147,6 @@ def test_a_preview_between_two_regions_has_those_alone_that_end_in_the_other(pan
     panel.set_parameters(source="between regions", n_total=2000)
     session.regions.set_rule("any")
     session.regions.add_sphere(np.array(ENDS[0]), 50.0, "include")  # all of them meet it
-    preview = preview_of(Run(1, session.request(n_preview=2000), panel.bundles.active))
+    preview = preview_of(Run(session.request(n_preview=2000), panel.bundles.active))
     assert not len(preview)  # none goes from one to the other
     assert preview.tally[StopReason.NOT_ENDED] > 10

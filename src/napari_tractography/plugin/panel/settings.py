@@ -171,16 +171,6 @@ class PanelSettings(QObject):  # type: ignore[misc]
             self._panel.session.document.changed.disconnect(self._on_document)
             self._settings.events.changed.disconnect(self._on_preferences)
 
-    @property
-    def values(self) -> Values:
-        """What is set in the panel."""
-        return {
-            "tracking": self._panel.tracking.kept,
-            **{key: {c.name: c.value for c in group} for key, group in self._controls.items()},
-            "seeding": self._panel.seeds.kept,
-            "panel": {**self._of_panel(), "kept_defaults": self._panel.tracking.kept_defaults},
-        }
-
     def _of_panel(self) -> dict[str, Any]:
         """Return what is set in the panel itself, and is of no bundle."""
         of_device = self._panel.device.values
@@ -192,11 +182,6 @@ class PanelSettings(QObject):  # type: ignore[misc]
             "n_threads": 0 if n_threads == cpu_count() else n_threads,
             "open_sections": "" if now_open == self._open_at_first else now_open,
         }
-
-    def restore(self, values: Mapping[str, Mapping[str, Any]]) -> None:
-        """Set everything in the panel."""
-        with self._panel.session.document.no_step:
-            self._restore(checked(values))
 
     def _restore(self, wanted: Values, left_out: Collection[str] = ()) -> None:
         if "tracking" not in left_out:

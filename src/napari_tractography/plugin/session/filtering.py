@@ -45,11 +45,6 @@ class Filtering:
         session.edited.connect(self._on_edited)
         self.index.ended.connect(self._on_index_ended)
 
-    @property
-    def is_busy(self) -> bool:
-        """Whether an index is being made."""
-        return self.index.is_busy
-
     def follow(self) -> None:
         """Show what passes the regions, lengths and weights that a person set."""
         bundle, layer = self.session.bundle, self.session.streamlines_layer

@@ -93,25 +93,18 @@ class Opening:
         self.bundles, self.project = bundles, project
         self.problems: list[str] = []
         self.n_proven = 0
-        self.is_under_way = False
         self.cancelled = threading.Event()
         self._bundles = {bundle.name: bundle for bundle in bundles.bundles}
-        self._fods = dict(fods)
+        self.fods = dict(fods)  # on the screen, by where they come from
 
     def start(self) -> None:
         """Begin; `ended` is emitted at the end."""
-        self.is_under_way = True
         session = self.bundles.session
         iterate(partial(_track, self, session.execution), self._on_progress, self._on_finished)
 
     def cancel(self) -> None:
         """Track no more; bundles without streamlines keep their seeds and regions."""
         self.cancelled.set()
-
-    @property
-    def fods(self) -> dict[FodSource, Fod]:
-        """The FODs on the screen, by where they come from."""
-        return self._fods
 
     def _on_progress(self, progress: BundleProgress) -> None:
         bundle = self._bundles.get(progress.name)
@@ -172,7 +165,6 @@ class Opening:
             self.n_proven += 1
 
     def _on_finished(self) -> None:
-        self.is_under_way = False
         self.ended.emit(self)
 
     def summary(self) -> str:
@@ -217,7 +209,9 @@ def _one(
     if not isinstance(source, Recipe):
         yield BundleProgress(bundle.name, done, source.read())
         return
-    _take_fod(opening, bundle, source)
+    asked = dataclasses.replace(source.fod, sha256="")
+    if asked in opening.fods and asked not in bundle.fods:
+        bundle.fods[asked] = opening.fods[asked], source.fod
     inputs, _ = source.read(hashed=False, fods=bundle.fods)
     parts: list[Tractogram] = []
     tried, wanted = 0, max(len(inputs.seeds), 1)
@@ -233,27 +227,23 @@ def _one(
     finally:
         chunks.close()
     seeding = seeding_of(source, inputs)
-    request = (
-        None
-        if seeding is None
-        else Request(
-            fod=inputs.fod,
-            seeding=seeding,
-            parameters=inputs.parameters,
-            mask=None if inputs.mask is None else np.asarray(inputs.mask, dtype=bool),
-            regions=tuple(inputs.regions),
-            include_rule=inputs.include_rule,
-            tissues=inputs.tissues,
-            select=inputs.select,
-            execution=execution,
-            arrived=_arrived(inputs, parts),
-        )
-    )
-    if request is None:
+    if seeding is None:
         yield BundleProgress(bundle.name, done, error="its seeds cannot be shown in the panel.")
-    else:
-        whole = source.weighted(Tractogram.concatenate(parts))
-        yield BundleProgress(bundle.name, done, whole, request, report=report)
+        return
+    request = Request(
+        fod=inputs.fod,
+        seeding=seeding,
+        parameters=inputs.parameters,
+        mask=None if inputs.mask is None else np.asarray(inputs.mask, dtype=bool),
+        regions=tuple(inputs.regions),
+        include_rule=inputs.include_rule,
+        tissues=inputs.tissues,
+        select=inputs.select,
+        execution=execution,
+        arrived=_arrived(inputs, parts),
+    )
+    whole = source.weighted(Tractogram.concatenate(parts))
+    yield BundleProgress(bundle.name, done, whole, request, report=report)
 
 
 def _arrived(inputs: TrackingInput, parts: Sequence[Tractogram]) -> Arrived | None:
@@ -261,15 +251,6 @@ def _arrived(inputs: TrackingInput, parts: Sequence[Tractogram]) -> Arrived | No
     if inputs.max_seeds is None or inputs.between is not None:
         return None
     return Arrived(sum(map(len, parts)), sum(part.n_seeds for part in parts))
-
-
-def _take_fod(opening: Opening, bundle: Bundle, source: Recipe) -> None:
-    """Use the FOD that is on the screen."""
-    asked = dataclasses.replace(source.fod, sha256="")
-    fod = opening.fods.get(asked)
-    if fod is None or asked in bundle.fods:
-        return
-    bundle.fods[asked] = fod, source.fod
 
 
 def split_filters(source: Source) -> tuple[tuple[Edit, ...], tuple[Edit, ...]]:

@@ -51,7 +51,6 @@ class RunControl:
         self.pace = Pace()
         self._ending: Run | None = None  # cancelled, and its result is on the way
         self._drawn: tuple[Run, Streamlines] | None = None  # the layer shows the run's beginning
-        self._number = 0
         self._changed_at = 0.0  # when what the next preview follows changed
         self._is_outdated = False  # whether something changed since the preview under way began
         self._is_full = False  # whether the last run gave all that was asked for
@@ -123,8 +122,7 @@ class RunControl:
         if self._is_of_another:
             self.cancel()  # what has arrived is wanted: that bundle is not tracked again
         self._abandon()
-        self._number += 1
-        run = Run(self._number, request, self.session.bundle)
+        run = Run(request, self.session.bundle)
         run.drops_edits = self.session.has_edits
         if preview:
             run.asked = self._changed_at or run.begun

@@ -41,10 +41,9 @@ class Failure:
 
 
 class Run:
-    """One run of a bundle: how far it is, what has arrived. Numbers rise from run to run."""
+    """One run of a bundle: how far it is, what has arrived."""
 
-    def __init__(self, number: int, request: Request, bundle: OpenBundle) -> None:
-        self.number = number
+    def __init__(self, request: Request, bundle: OpenBundle) -> None:
         self.request = request
         self.bundle = bundle
         self.is_live = request.is_preview  # whether Live began it, and not Run

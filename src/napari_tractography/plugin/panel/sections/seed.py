@@ -139,13 +139,8 @@ class SeedSection(QWidget):  # type: ignore[misc]
 
         document.amend(act, everywhere=True)
 
-    @property
-    def kept(self) -> dict[str, Any]:
-        """The values to keep: the default in place of one that suits the volume."""
-        return self.kept_of(values_of(self.controls))
-
     def kept_of(self, values: Mapping[str, Any]) -> dict[str, Any]:
-        """Return some values as they are to be kept."""
+        """Return some values to keep: the default in place of one that suits the volume."""
         return {
             name: SPECS[name].default if value == self._default(name) else value
             for name, value in values.items()

@@ -132,23 +132,6 @@ class TrackingSection(QWidget):  # type: ignore[misc]
             for name in marks.arrows:
                 marks.mark(name, is_default=name not in defaults, default=defaults.get(name))
 
-    # -- what is kept from one session to the next ---------------------------------------------
-
-    @property
-    def kept(self) -> dict[str, Any]:
-        """The values to keep: the default in place of one that was chosen for the FOD."""
-        chosen = self.session.tracking.chosen
-        return {
-            c.name: SPECS[c.name].default if c.name in BY_FOD and c.name not in chosen else c.value
-            for c in self.controls
-        }
-
-    @property
-    def kept_defaults(self) -> str:
-        """The values that a person set to what is the default, which :attr:`kept` cannot tell."""
-        chosen = self.session.tracking.chosen
-        return ", ".join(n for n in BY_FOD if chosen.get(n, object()) == SPECS[n].default)
-
     def restore(self, values: Mapping[str, Any], kept_defaults: str = "") -> None:
         """Set what was kept, and nothing else."""
         named = kept_defaults.split(", ")
