@@ -110,20 +110,6 @@ class FodReader:
 
     Parameters are those of :func:`load_fod`, whose errors it raises; with `look_later` it is
     :meth:`read` that finds out what the volumes are, which takes up to a second, and raises.
-
-    Attributes
-    ----------
-    name : str
-        Of the file.
-    grid : Grid
-    isotropic : (x, y, z) float32
-        The l = 0 coefficient of each voxel, zero in empty ones, or what else its kind shows; filled
-        by :meth:`read`.
-    map_read : threading.Event
-        Set when `isotropic` is complete, but for voxels of which another coefficient is NaN or
-        infinite: they become zero at the end.
-    cancelled : threading.Event
-        Set it to end :meth:`read`.
     """
 
     def __init__(
@@ -160,9 +146,13 @@ class FodReader:
             self._recognise()
         self._numbers: NumberStream | None = None
         self._flat = np.zeros(math.prod(self._shape[:3]), np.float32)  # in the order of the file
+        # (x, y, z) float32: the l = 0 coefficient of each voxel, zero in empty ones, or what else
+        # its kind shows; filled by `read`.
         self.isotropic: NDArray[np.float32] = stored.arranged(self._flat, 3)
+        # Set when `isotropic` is complete, but for voxels of which another coefficient is NaN or
+        # infinite: they become zero at the end.
         self.map_read = threading.Event()
-        self.cancelled = threading.Event()
+        self.cancelled = threading.Event()  # set it to end `read`
 
     @property
     def progress(self) -> float:

@@ -183,20 +183,13 @@ class NumberStream:
     """The numbers of an image one after the other, converted to values as they are read.
 
     Made by :meth:`StoredImage.opened`.
-
-    Attributes
-    ----------
-    n_read : int
-        Numbers that have been read; another thread may read it.
-    sha256 : str
-        Of the file, when all is read and it was asked for.
     """
 
     def __init__(
         self, stored: StoredImage, stream: IO[bytes], cancelled: threading.Event | None
     ) -> None:
-        self.n_read = 0
-        self.sha256 = ""
+        self.n_read = 0  # numbers that have been read; another thread may read it
+        self.sha256 = ""  # of the file, when all is read and it was asked for
         self._stored = stored
         self._stream: Any = stream
         self._cancelled = cancelled

@@ -26,21 +26,14 @@ EXPANDED = "tournier07"  # the basis that all else is expanded to
 
 
 class ReadingKey(NamedTuple):
-    """One way to read the coefficients.
+    """One way to read the coefficients."""
 
-    Attributes
-    ----------
-    basis, frame : str
-        As :class:`~napari_tractography.model.fod.Fod` takes them. Of what has neither what it
-        is, such as "tensors in the order fsl", and the axes that ``load_fod(axes=...)`` takes.
-    axes : str
-        One of :data:`PERMUTATIONS`: what the file's direction axes x, y, z are in truth, within
-        the frame. "+x+y+z" as they should be, "-x+y+z" with x flipped, "+y+x+z" with x and y
-        swapped.
-    """
-
+    # basis, frame: as Fod takes them. Of what has neither what it is, such as "tensors in the order
+    # fsl", and the axes that `load_fod(axes=...)` takes.
     basis: str
     frame: str
+    # One of PERMUTATIONS: what the file's direction axes x, y, z are in truth, within the frame.
+    # "+x+y+z" as they should be, "-x+y+z" with x flipped, "+y+x+z" with x and y swapped.
     axes: str
 
     @property

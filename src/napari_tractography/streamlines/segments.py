@@ -20,18 +20,10 @@ BLOCK = 1 << 19  # segments at a time: their float64 coordinates take 12 MB
 
 
 class Segments(NamedTuple):
-    """Some segments of a tractogram.
+    """Some segments of a tractogram."""
 
-    Attributes
-    ----------
-    numbers : (n,) int64, rising
-        Of their first points.
-    streamlines : (n,) integer
-        To which they belong.
-    """
-
-    numbers: NDArray[np.int64]
-    streamlines: NDArray[Any]
+    numbers: NDArray[np.int64]  # (n,) int64, rising: of their first points
+    streamlines: NDArray[Any]  # (n,) integer: to which they belong
 
 
 def blocks(offsets: NDArray[np.int64], numbers: NDArray[np.int64]) -> Iterator[Segments]:

@@ -59,20 +59,6 @@ class FodOpening:
         To which the layer of the volume is added; what cannot be read is removed from it.
     kind : str
         See :func:`~napari_tractography.files.fods.load_fod`.
-
-    Attributes
-    ----------
-    name : str
-        Of the file.
-    grid : Grid
-    isotropic : (x, y, z) float32
-        The l = 0 map, which fills while the file is read.
-    fod : Fod or None
-        When it has been read.
-    is_under_way : bool
-        Whether the file is being read.
-    is_map_shown : bool
-        Whether the layers show the whole map.
     """
 
     progressed = Signal(float)  # the fraction of the file that has been read
@@ -84,14 +70,15 @@ class FodOpening:
         self.viewer = viewer
         self.name: str = self._reader.name
         self.grid: Grid = self._reader.grid
+        # (x, y, z) float32: the l = 0 map, which fills while the file is read.
         self.isotropic: NDArray[np.float32] = self._reader.isotropic
-        self.fod: Fod | None = None
-        self.is_under_way = False
+        self.fod: Fod | None = None  # when it has been read
+        self.is_under_way = False  # whether the file is being read
         self._reading: Future[Fod] | None = None
         self._timer: QTimer | None = None
         self._bar: Any = None  # of napari's activity dock
         self._was_added = False  # whether a layer of the viewer has been seen
-        self.is_map_shown = False
+        self.is_map_shown = False  # whether the layers show the whole map
         self._redrawn = 0.0  # time of the last redraw of a map that is not complete
         self._is_polling = Flag()
 

@@ -38,13 +38,7 @@ class SliceSurface(SurfaceOnVolume):
 
 
 class SlicePlanes:
-    """The slices of one 3-D volume in 3-D; hidden meanwhile are it and others that would veil them.
-
-    Attributes
-    ----------
-    layer : SliceSurface
-        In the viewer until it is removed there or by :meth:`close`.
-    """
+    """The slices of one volume in 3-D, in place of it and of others that would veil them."""
 
     def __init__(self, viewer: Any, source: Image, beside: Sequence[Layer] = ()) -> None:
         self.viewer = viewer
@@ -55,6 +49,7 @@ class SlicePlanes:
         self._corners, size = _atlas(self._shape)
         self._texture = np.zeros((*size, 4), np.uint8)
         faces = np.array([[0, 1, 2], [0, 2, 3]])
+        # In the viewer until it is removed there or by close.
         self.layer = SliceSurface(
             (self._vertices(), np.concatenate([faces + 4 * axis for axis in range(3)])),
             vertex_colors=np.ones((12, 4), np.float32),

@@ -37,26 +37,16 @@ class Holder:
 
 
 class Entry:
-    """One region and the layer that shows it.
-
-    Attributes
-    ----------
-    holder : Holder
-    state : RegionState
-        As it is shown.
-    first : RegionState or None
-        What the layer held at first, of a region that came as data.
-    was_visible : bool
-        Whether its layer was to be seen when it was shown last.
-    """
+    """One region and the layer that shows it."""
 
     __slots__ = ("__weakref__", "first", "holder", "state", "was_visible")
 
     def __init__(self, holder: Holder, state: RegionState) -> None:
         self.holder = holder
-        self.state = state
+        self.state = state  # as it is shown
+        # What the layer held at first, of a region that came as data.
         self.first: RegionState | None = None
-        self.was_visible = True
+        self.was_visible = True  # whether its layer was to be seen when it was shown last
 
     @property
     def layer(self) -> Layer:

@@ -69,15 +69,7 @@ QUIET = (SLOWER,)  # what needs no action
 
 
 class Results(QWidget):  # type: ignore[misc]
-    """Text of the result, with a notice and a progress bar that the panel shows elsewhere.
-
-    Attributes
-    ----------
-    label : QLabel
-        The result.
-    notice : QLabel
-        Whether the result is still what would be tracked, and why nothing comes; else empty.
-    """
+    """Text of the result, with a notice and a progress bar that the panel shows elsewhere."""
 
     def __init__(self, session: Session, runs: RunControl) -> None:
         super().__init__()
@@ -88,7 +80,7 @@ class Results(QWidget):  # type: ignore[misc]
         self._before_of: Tractogram | None = None  # and the result that it is of
         self.progress = QProgressBar()
         self.progress.setToolTip("How far the run is.")
-        self.label = QLabel()
+        self.label = QLabel()  # the result
         self.label.setWordWrap(True)
         self.label.setAlignment(Qt.AlignmentFlag.AlignTop | Qt.AlignmentFlag.AlignLeft)
         self.label.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
@@ -96,6 +88,7 @@ class Results(QWidget):  # type: ignore[misc]
             "The last run: how many streamlines, how long, from how many seeds, why they ended, "
             "and how long that took."
         )
+        # Whether the result is still what would be tracked, and why nothing comes; else empty.
         self.notice = QLabel()
         self.notice.setWordWrap(True)
         self.notice.setTextFormat(Qt.TextFormat.PlainText)  # whatever layers are called

@@ -29,28 +29,19 @@ class Arriving:
 
 
 class OpenBundle:
-    """A bundle in the window, whatever becomes of it; made of a state where it is in no list yet.
-
-    Attributes
-    ----------
-    layer : Streamlines or None
-        That shows its streamlines, or showed them: while there are none it is out of the viewer.
-    is_shown : bool
-        Whether that layer is in the viewer.
-    shown : tuple
-        Result and edits that the layer was given last.
-    arriving : Arriving or None
-        The run whose beginning the layer shows in place of the result; the result stays what it
-        was until that run ends, is given up, or what is shown of it is edited.
-    """
+    """A bundle in the window, whatever becomes of it; of a state where it is in no list yet."""
 
     def __init__(self, document: Document, number: int, state: BundleState | None = None) -> None:
         self._document = document
         self.id = number
         self._last = document.now.bundles[number] if state is None else state
+        # That shows its streamlines, or showed them: while there are none it is out of the viewer.
         self.layer: Streamlines | None = None
-        self.is_shown = False
+        self.is_shown = False  # whether that layer is in the viewer
+        # Result and edits that the layer was given last.
         self.shown: tuple[Result | None, EditState | None] = (None, None)
+        # The run whose beginning the layer shows in place of the result; the result stays what it
+        # was until that run ends, is given up, or what is shown of it is edited.
         self.arriving: Arriving | None = None
 
     @property

@@ -33,16 +33,7 @@ SEED_FRACTION = 1 / 60  # and at least this fraction of the longest side of the 
 
 
 class SeedLayer:
-    """The points layer of the seeds of one viewer, made when the first seed is placed.
-
-    Attributes
-    ----------
-    layer : Points or None
-    shown : PlacedSeeds
-        What the layer holds.
-    space : DisplaySpace
-        Where the seeds are shown; :meth:`show_in` changes it.
-    """
+    """The points layer of the seeds of one viewer, made when the first seed is placed."""
 
     taken = Signal(object)  # PlacedSeeds: something was done to the layer
     layer_changed = Signal()  # another layer, or none
@@ -51,8 +42,8 @@ class SeedLayer:
     def __init__(self, viewer: Any) -> None:
         self.viewer = viewer
         self.layer: Points | None = None
-        self.space = DisplaySpace.identity()
-        self.shown = PlacedSeeds(np.empty((0, 3)), no_values(0))
+        self.space = DisplaySpace.identity()  # where the seeds are shown; `show_in` changes it
+        self.shown = PlacedSeeds(np.empty((0, 3)), no_values(0))  # what the layer holds
         self._is_adding = Flag()  # whether a seed that appears is placed by this object
         self._is_showing = Flag()  # whether the layer is being given what it is to show
         for layer in viewer.layers:  # left by a panel that was closed

@@ -23,19 +23,11 @@ CLIPS = (NO_CLIP, *AXES)
 
 
 class Clip:
-    """Which slab of the streamlines 3-D shows.
-
-    Attributes
-    ----------
-    name : str
-        One of :data:`CLIPS`.
-    at_mm : float
-        The middle of the slab on its axis of the display, in its unit.
-    """
+    """Which slab of the streamlines 3-D shows."""
 
     def __init__(self) -> None:
-        self.name = NO_CLIP
-        self.at_mm = 0.0
+        self.name = NO_CLIP  # one of CLIPS
+        self.at_mm = 0.0  # the middle of the slab on its axis of the display, in its unit
         self._ours: tuple[ClippingPlane, ...] = ()
 
     def slab(self, thickness: float) -> Slab | None:

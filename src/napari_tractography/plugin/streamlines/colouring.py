@@ -30,22 +30,12 @@ class Paint(Protocol):
 
 
 class Colouring:
-    """How the streamlines of a layer are coloured.
-
-    Attributes
-    ----------
-    mode : str
-        One of :attr:`modes`.
-    colour : tuple of 4 float
-        RGBA of the mode "one colour".
-    axis : Axis or None
-        Of the modes that are angles about one.
-    """
+    """How the streamlines of a layer are coloured."""
 
     def __init__(self, mode: str) -> None:
-        self.mode = mode
-        self.colour: RGBA = DEFAULT_COLOUR
-        self.axis: Axis | None = None
+        self.mode = mode  # one of `modes`
+        self.colour: RGBA = DEFAULT_COLOUR  # RGBA of the mode "one colour"
+        self.axis: Axis | None = None  # of the modes that are angles about one
         self._values: Values | None = None
         self._paint: Paint | None = None
 

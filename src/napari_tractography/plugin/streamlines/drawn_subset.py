@@ -31,34 +31,25 @@ class DrawnSubset:
         Where they are drawn.
     max_vertices : int
         Above this number of points an even random subset of whole streamlines is drawn.
-
-    Attributes
-    ----------
-    chosen : (n_shown,) int64 or None
-        Which streamlines are drawn; None when all are.
-    offsets : (n_shown + 1,) int64
-        The drawn points of each of them.
-    xyz : (n_points, 3) float32
-        Drawn points, display mm, axes x, y, z. They are the points of the tractogram itself, not
-        a copy, where display coordinates are RAS+ mm.
-    joined : (n_points,) bool
-        Whether a line leads from a point to the next.
-    bounds : (2, 3) float64
-        Smallest and largest coordinates of the drawn points; NaN without points.
     """
 
     def __init__(self, tractogram: Tractogram, space: DisplaySpace, max_vertices: int) -> None:
         self._parts = [tractogram]
         self.space = space
+        # (n_shown,) int64: which streamlines are drawn; None when all are.
         self.chosen: NDArray[np.int64] | None = None
         self._subset: Tractogram | None = None
         if tractogram.n_points > max_vertices:
             self.chosen = even_subset(tractogram.offsets, max_vertices)
             self._subset = tractogram.chosen(self.chosen)
         drawn = self.tractogram
-        self.offsets = drawn.offsets
+        self.offsets = drawn.offsets  # (n_shown + 1,) int64: the drawn points of each of them
+        # (n_points, 3) float32: drawn points, display mm, axes x, y, z. They are the points of the
+        # tractogram itself, not a copy, where display coordinates are RAS+ mm.
         self.xyz = space.to_display_xyz(drawn.points)
+        # (n_points,) bool: whether a line leads from a point to the next.
         self.joined = joined_to_next(drawn.offsets)
+        # (2, 3) float64: smallest and largest coordinates of the drawn points; NaN without points.
         self.bounds = _bounds(self.xyz)
 
     @property

@@ -123,11 +123,6 @@ class Editor:
     ----------
     layer : EditedLayer
         That makes this editor, and calls :meth:`begin` before it shows another tractogram.
-
-    Attributes
-    ----------
-    history : History or None
-        Where undo and redo go; None for steps of the layer's own.
     """
 
     changed = Signal()  # the selection, or what can be undone
@@ -136,6 +131,7 @@ class Editor:
 
     def __init__(self, layer: EditedLayer) -> None:
         self.layer = layer
+        # Where undo and redo go; None for steps of the layer's own.
         self.history: History | None = None
         self._busy = Flag()
         self._whole: Tractogram | None = None  # as long as nothing is edited

@@ -32,33 +32,25 @@ SIGNIFICANT = 9  # digits: the same numbers with every linear algebra library
 
 
 class ConeQuadrature(NamedTuple):
-    """The directions at which a cone is sampled, with their weights; all arrays are read-only.
+    """The directions at which a cone is sampled, with their weights; all arrays are read-only."""
 
-    Attributes
-    ----------
-    points : (4, n) float32
-        A unit vector in the first quarter of a ring around the z axis, x and y positive, and what
-        fraction of the cone it stands for; so do its mirror images (x, -y), (-x, y) and (-x, -y).
-        What is missing from 1 in all is that of the axis.
-    neighbours : (4 n + 1, N_AROUND) int32
-        The nearest of them; 4 k is number k, then come its mirror images, and 4 n is the axis.
-    rings : (n_rings + 1,) int64
-        The first of `points` of each ring, and their number.
-    heights : (n, n_heights) float32
-        What harmonics of degree l and order m have in common there, m after m.
-    azimuths : (n, 2 lmax) float32
-        Cosine and sine of m times the azimuth, from m = 1 on.
-    axis : (4, lmax / 2 + 1) float32
-        On the axis, of degrees lmax, lmax - 2, ...: the value of order 0 and minus its second
-        derivative, the derivative of order 1, the second derivative of order 2; 0 where a degree
-        has no such order.
-    """
-
+    # (4, n) float32: a unit vector in the first quarter of a ring around the z axis, x and y
+    # positive, and what fraction of the cone it stands for; so do its mirror images (x, -y), (-x,
+    # y) and (-x, -y). What is missing from 1 in all is that of the axis.
     points: NDArray[np.float32]
+    # (4 n + 1, N_AROUND) int32: the nearest of them; 4 k is number k, then come its mirror images,
+    # and 4 n is the axis.
     neighbours: NDArray[np.int32]
+    # (n_rings + 1,) int64: the first of `points` of each ring, and their number.
     rings: NDArray[np.int64]
+    # (n, n_heights) float32: what harmonics of degree l and order m have in common there, m after
+    # m.
     heights: NDArray[np.float32]
+    # (n, 2 lmax) float32: cosine and sine of m times the azimuth, from m = 1 on.
     azimuths: NDArray[np.float32]
+    # (4, lmax / 2 + 1) float32: on the axis, of degrees lmax, lmax - 2, ...: the value of order 0
+    # and minus its second derivative, the derivative of order 1, the second derivative of order 2;
+    # 0 where a degree has no such order.
     axis: NDArray[np.float32]
 
 

@@ -26,12 +26,6 @@ class DefaultMarks:
     """The form of some controls, each with a mark.
 
     `reset` takes the name of a control, which is to have its default again.
-
-    Attributes
-    ----------
-    form : QWidget
-    arrows : dict of str to QToolButton
-        By the name of a control; enabled where it is not at its default.
     """
 
     def __init__(
@@ -43,6 +37,7 @@ class DefaultMarks:
         self._specs = specs
         self.unit = MM  # of the volume
         self._controls = {control.name: control for control in controls}
+        # By the name of a control; enabled where it is not at its default.
         self.arrows = {name: _arrow() for name in self._controls}
         self.form: QWidget = form(controls, extra=list(self.arrows.values()))
         for name, arrow in self.arrows.items():
