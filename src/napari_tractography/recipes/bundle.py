@@ -159,10 +159,9 @@ class Bundle:
         return self._whole
 
     def adopt(self, whole: Tractogram, backend: str = "") -> Tractogram:
-        """Take over streamlines that were made of the source elsewhere, before all edits, by a
-        backend.
+        """Take over streamlines that were made of the source elsewhere; return them edited.
 
-        Return them edited.
+        They are as before all edits; `backend` is what tracked them, such as "cpu".
         """
         source = self._source
         self._whole = source.weighted(whole) if isinstance(source, Recipe) else whole

@@ -57,8 +57,7 @@ class StreamlineControls(QtLayerControls):  # type: ignore[misc]
 
 
 class Row(QtWidgetControlsBase):  # type: ignore[misc]
-    """The controls of one or two parameters of streamlines layers; the first layer is shown, all
-    are set.
+    """The controls of one or two parameters of streamlines layers: the first is shown, all are set.
 
     Without the first parameter there is nothing to the second. The layer emits `event` when one of
     the attributes that they are named by changes.
