@@ -36,13 +36,7 @@ def split_off(bundles: BundleList) -> OpenBundle:
         raise InvalidTractogramError(
             "Nothing is selected; select the streamlines that shall be a bundle of their own."
         )
-    selected = np.array(layer.selected)
-    created = bundles.copy_of_active(f"{bundle.name} {PART}")
-    copy = created.layer
-    assert copy is not None
-    copy.editor.show_some(selected)
-    unit = bundles.session.space.unit
-    created.take_edits(copy.editor.summary(unit))
+    created = _some_of_active(bundles, f"{bundle.name} {PART}", np.array(layer.selected))
     text = f"Split off {created.name}"
     with bundles.history.one_step(text):
         layer.editor.delete_selected()
@@ -71,12 +65,17 @@ def bundles_of_groups(bundles: BundleList) -> list[OpenBundle]:
     with bundles.history.one_step(text := f"Groups of {bundle.name}"):
         for name, numbers in groups.items():
             bundles.activate(bundle)
-            part = bundles.copy_of_active(name)
-            assert part.layer is not None
-            part.layer.editor.show_some(numbers)
-            part.take_edits(part.layer.editor.summary(bundles.session.space.unit))
-            created.append(bundles.insert(part, text))
+            created.append(bundles.insert(_some_of_active(bundles, name, numbers), text))
     return created
+
+
+def _some_of_active(bundles: BundleList, name: str, numbers: NDArray[np.int64]) -> OpenBundle:
+    """Return a bundle of some streamlines of the active one that is not in the list yet."""
+    part = bundles.copy_of_active(name)
+    assert part.layer is not None
+    part.layer.editor.show_some(numbers)
+    part.take_edits(part.layer.editor.summary(bundles.session.space.unit))
+    return part
 
 
 def other_side(bundles: BundleList, bundle: OpenBundle, source: TractogramFile) -> OpenBundle:

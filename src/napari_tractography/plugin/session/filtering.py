@@ -32,7 +32,6 @@ REFINE_MS = 300  # until nothing has changed for so long
 class Filtering:
     """Follows what is to be shown of the active bundle; `index` makes a spatial index of it."""
 
-    filtered = Signal()  # what is shown of the active bundle
     refused = Signal(str)  # a sentence on why it is not filtered
 
     def __init__(self, session: Session) -> None:
@@ -75,7 +74,6 @@ class Filtering:
             self._refine.start()
         with self._is_following:
             layer.editor.filter(passing)
-        self.filtered.emit()
 
     def _on_edited(self) -> None:
         """Filter what an edit has left, or its undo brought back: they may be other streamlines."""

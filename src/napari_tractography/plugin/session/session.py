@@ -110,7 +110,6 @@ class Session:
     released = Signal()  # the mouse let go of a seed or a sphere that it moved
     seeds_changed = Signal()
     parameters_suited = Signal()  # to another FOD: values that were not set may have changed
-    streamlines_removed = Signal(object)  # Streamlines, from the viewer, by a person
     adding_seeds = Signal()  # seeds are about to be placed
     layer_created = Signal(object)  # Streamlines, for the results
     edited = Signal()  # the active result: streamlines were kept, deleted or brought back
@@ -423,7 +422,6 @@ class Session:
             n = len(self.state.seeds)
             self.document.act(f"Remove {plural(n, 'seed')}", acts.change(seeds=self.seeds.shown))
         elif isinstance(layer, Streamlines):
-            self.streamlines_removed.emit(layer)
             bundle = self.of_layer(layer)
             if bundle is not None:
                 self._lose_layer(bundle)
