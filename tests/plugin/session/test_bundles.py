@@ -111,7 +111,9 @@ def test_each_bundle_keeps_the_layers_that_it_is_tracked_with(
 
 def test_the_controls_of_the_panel_follow(two: Any) -> None:
     first, second = two.bundles.bundles
-    controls = {c.name: c for c in [*two.seeding, *two.tracking.controls, *two.appearance.controls]}
+    controls = {
+        c.name: c for c in [*two.seeds.controls, *two.tracking.controls, *two.appearance.controls]
+    }
     controls["colour_by"].value = "length"
     two.bundles.activate(first)
     assert controls["n_per_seed"].value == FEW

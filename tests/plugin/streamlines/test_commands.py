@@ -289,7 +289,7 @@ def test_closing_lets_go_of_viewer_and_layer(open_window, cross, qtbot):
     assert len(layer.editor.changed) == 1
     panel.close_session()
     assert len(viewer.mouse_drag_callbacks) < before
-    assert panel.selection._on_press not in viewer.mouse_drag_callbacks
+    assert panel.selection._alt_click not in viewer.mouse_drag_callbacks
     assert len(layer.editor.changed) == 0
     panel.open_session()
     assert len(viewer.mouse_drag_callbacks) == before
