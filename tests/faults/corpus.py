@@ -25,8 +25,9 @@ from napari_tractography.cli.subjects import KEYS, PROOFS, ResultsTable
 from napari_tractography.errors import FileError
 from napari_tractography.files import trx
 from napari_tractography.files.image_files import image_sha256, open_image
+from napari_tractography.files.streamline_data import StreamlineData
 from napari_tractography.files.tissue_files import load_tissues
-from napari_tractography.files.tractograms import iter_streamlines
+from napari_tractography.files.tractograms import iter_streamlines, read_streamlines
 from napari_tractography.files.volume_files import load_mask, load_volume
 from napari_tractography.files.weights import load_weights
 from napari_tractography.recipes.edits import Edit
@@ -89,6 +90,24 @@ def mif(n: int = 6, file: str = ". 400") -> bytes:
 def save_mih(path: Path) -> None:
     path.write_bytes(mif(file="numbers.dat 8"))
     path.with_name("numbers.dat").write_bytes(bytes(8) + volume(6).tobytes(order="F"))
+
+
+def save_beside(path: Path) -> None:
+    """Write values beside a .tck file, of which `path` is one of those files."""
+    found = lines()
+    data = StreamlineData({"p": np.arange(3)}, {"FA": found.points[:, 0]})
+    named = Tractogram(found.points, found.offsets, data=data)
+    named.save(path.with_name("beside.tck"), data_beside=True)
+    assert path.exists()
+
+
+def load_beside(path: Path) -> Tractogram:
+    """Read the .tck file; what is wrong with one beside it is told, and the others are read."""
+    remarks: list[str] = []
+    found = read_streamlines(path.with_name("beside.tck"), warn=remarks.append)
+    if remarks:
+        raise FileError(remarks[0])
+    return Tractogram.of_arrays(found)
 
 
 def save_text_vtk(path: Path) -> None:
@@ -288,6 +307,8 @@ CASES = (
     Case("dyads1.nii.gz", save_directions, (nt.load_fod, fod_as("peaks"), describe)),
     Case("peaks.pam5", save_pam5, (nt.load_fod, describe)),
     Case("lines.tck", lambda path: lines().save(path), TRACTOGRAMS),
+    Case("beside.FA.tsf", save_beside, (load_beside,)),
+    Case("beside.p.txt", save_beside, (load_beside,)),
     Case("lines.trk", lambda path: lines().save(path, reference=GRID), TRACTOGRAMS),
     Case("lines.trx", lambda path: lines().save(path), (*TRACTOGRAMS, load_mapped, load_weights)),
     Case("lines.vtk", lambda path: lines().save(path), TRACTOGRAMS),

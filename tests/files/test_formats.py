@@ -91,7 +91,7 @@ def test_the_help_names_it(capsys: pytest.CaptureFixture[str]) -> None:
         "select": "tractogram: .tck, .tck.gz, .trk, .trk.gz, .trx, .vtk, .vtp or .toy",
         "replay": "tck|trk|trx|vtk|toy",
         "density": ".nii, .nii.gz or .toyvol",
-        "connectome": "(data per streamline) of a .trk, .trk.gz, .trx, .vtk, .vtp or .toy",
+        "connectome": "a .tck, .tck.gz, .trk, .trk.gz, .trx, .vtk, .vtp or .toy tractogram",
     }.items():
         with pytest.raises(SystemExit):
             main([command, "--help"])

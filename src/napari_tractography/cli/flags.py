@@ -92,6 +92,16 @@ def add_path(
     parser.add_argument(*names.split(), type=with_home, metavar=metavar, help=help, **options)
 
 
+def add_data_beside(parser: argparse._ActionsContainer) -> None:
+    """Add whether values are written beside a .tck file."""
+    parser.add_argument(
+        "--data-beside",
+        action="store_true",
+        help="write values that a .tck OUT cannot hold beside it: OUT.VALUE.tsf for each value per "
+        "point, OUT.VALUE.txt for each per streamline; they are read with it",
+    )
+
+
 def count(text: str) -> int:
     """Return a number of seeds or streamlines: 5000, 5e3 or 5k.
 

@@ -18,7 +18,7 @@ from ..files.formats import (
     tractogram_endings,
     written_tractogram_format,
 )
-from .flags import add_execution, add_path, execution_of, tractogram_help
+from .flags import add_data_beside, add_execution, add_path, execution_of, tractogram_help
 from .progress import print_result, track_with_progress
 from .subjects import SUBJECT, TABLE, fod_source, is_pattern, replay_subjects
 
@@ -95,6 +95,7 @@ def add_replay(commands: Any) -> None:
         help="server that may be contacted where RECIPE or PROJECT names images on it, such as "
         "https://example.org; may be repeated",
     )
+    add_data_beside(parser)
     add_execution(parser)
     parser.set_defaults(run=run)
 
@@ -181,7 +182,7 @@ def _replay_recipe(options: argparse.Namespace, execution: Execution) -> int:
     if not len(tracked) and not (recipe.digest and same):
         raise InvalidSeedsError(tracked.why_empty() + " Nothing was written.")
     if options.out:
-        tractogram.save(options.out, reference=inputs.fod)
+        tractogram.save(options.out, reference=inputs.fod, data_beside=options.data_beside)
     if not options.quiet:
         print_result(tracked, recipe.parameters, seconds, report)
         if recipe.edits:
@@ -245,7 +246,7 @@ def _replay_bundle(
         grid = inputs.fod
     tractogram = bundle.tractogram()
     if out is not None:
-        tractogram.save(out, reference=grid)
+        tractogram.save(out, reference=grid, data_beside=options.data_beside)
     if not options.quiet:
         verdict = {None: "", True: ", the same as the project's", False: ", not the project's"}
         where = "" if out is None else f"; written to {out}"

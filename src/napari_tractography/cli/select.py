@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from ..errors import FileError, InvalidParameterError, InvalidTractogramError
 from ..files.formats import grid_endings, listed
 from .flags import (
+    add_data_beside,
     add_path,
     add_regions,
     load_streamlines,
@@ -62,6 +63,7 @@ def add_select(commands: Any) -> None:
     limits.add_argument("--min-weight", type=float, metavar="X", help="of --weights")
     add_path(parser, "--weights", "FILE|NAME", weights_help())
     add_path(parser, "--out-weights", "OUT.txt", "weights of the streamlines taken, to write")
+    add_data_beside(parser)
     parser.set_defaults(run=run)
 
 
@@ -116,7 +118,7 @@ def run(options: argparse.Namespace) -> int:
             f"None of the {len(tractogram)} streamlines of {options.tractogram} is left; give "
             "other regions or wider limits. Nothing was written."
         )
-    chosen.save(options.out, reference=grid)
+    chosen.save(options.out, reference=grid, data_beside=options.data_beside)
     written = [options.out]
     if options.out_weights:
         assert chosen.weights is not None

@@ -272,7 +272,7 @@ def _track_and_write(
         raise FileError(
             f"{out.parent} cannot be made a folder ({error.strerror or error}); choose another."
         ) from None
-    tractogram.save(out, reference=inputs.fod)
+    tractogram.save(out, reference=inputs.fod, data_beside=options.data_beside)
     return measures
 
 

@@ -80,6 +80,14 @@ class TractogramFormat:
     column: Callable[[Path, str], NDArray[np.generic]] | None = None
     # Takes the streamlines; returns the names of what such a file cannot hold of them.
     lost: Callable[[StreamlineArrays], list[str]] = all_values
+    # Of formats whose values may lie in files beside. Takes the streamlines, the path and the one
+    # that the file has in the end; a context manager: it has written when the block begins, and
+    # puts the files beside in their place when it ends.
+    write_beside: Callable[[StreamlineArrays, Path, Path], AbstractContextManager[None]] | None = (
+        None
+    )
+    # As `lost`, with such files.
+    lost_beside: Callable[[StreamlineArrays], list[str]] | None = None
     names_image: bool = False  # whether it holds the grid
     needs_grid: bool = False  # whether it cannot be written without one
     dtypes: tuple[str, ...] = (FLOAT32,)  # types of points that it holds, the usual one first

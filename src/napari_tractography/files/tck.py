@@ -1,5 +1,7 @@
 """MRtrix3's .tck files: points, RAS+ mm, nothing per streamline, and no image.
 
+Values may lie in files :mod:`.beside`.
+
 A streamline without points is a row of NaN on its own, which nibabel leaves out; so its reader is
 not used. The format is described in MRtrix3's manual under "Tracks file format".
 """
@@ -8,15 +10,15 @@ from __future__ import annotations
 
 import contextlib
 import io
-import re
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from ..errors import FileError
-from .description import TractogramFormat
+from .beside import lost_beside, new_timestamp, read_beside, written_beside
+from .description import FLOAT32, TractogramFormat
 from .inflating import opened
+from .track_header import track_header
 
 if TYPE_CHECKING:
     import numpy as np
@@ -27,16 +29,16 @@ if TYPE_CHECKING:
 
 MAGIC = b"mrtrix tracks"
 COUNT = b"count: "  # in the header, before ten digits
-MAX_HEADER_BYTES = 1 << 20
 BLOCK_ROWS = 1 << 18  # that are read at once
 AT_ONCE = 1 << 16  # streamlines, of a file that is read whole
 
 
 def read_tck(path: Path) -> StreamlineArrays:
-    """Read points.
+    """Read points, and values from files beside.
 
     Raises FileError when the header makes no sense, or the end marker is missing.
     """
+    from .sequences import with_columns
     from .stored_images import check_memory
     from .streamline_arrays import joined
 
@@ -46,17 +48,27 @@ def read_tck(path: Path) -> StreamlineArrays:
         parts.append(part)
         n_points += len(part.points)
         check_memory(path, (n_points, 3), 12 * n_points, "check the file")
-    return joined(parts)
+    whole = joined(parts)
+    with opened(path) as stream:
+        _, entries = track_header(path, stream, MAGIC)
+    if b"timestamp" not in entries:  # by which files beside it would be known
+        return whole
+    per_streamline, per_point, remarks = read_beside(
+        path, entries[b"timestamp"].decode("latin-1"), whole.offsets
+    )
+    return with_columns(
+        whole.points, whole.offsets, per_streamline, per_point=per_point, remarks=remarks
+    )
 
 
 def iter_tck(path: Path, n_streamlines: int) -> Iterator[StreamlineArrays]:
-    """Yield the same as :func:`read_tck`, so many streamlines at a time."""
+    """Yield the points of :func:`read_tck`, so many streamlines at a time."""
     import numpy as np
 
     from .stored_images import check_memory
 
     with opened(path) as stream:
-        dtype = _seek_numbers(path, stream)
+        dtype, _ = track_header(path, stream, MAGIC)
         held, n_held, is_end = np.empty((0, 3), np.float32), 0, False
         parts = [held]
         while not is_end:
@@ -91,40 +103,6 @@ def _between(rows: NDArray[np.float32], ends: NDArray[np.int64]) -> StreamlineAr
     return StreamlineArrays(np.delete(rows, ends, axis=0), offsets)
 
 
-def _seek_numbers(path: Path, stream: Any) -> np.dtype[np.floating]:
-    """Read the header, skip to the numbers, and return their type."""
-    import numpy as np
-
-    head = stream.readline(MAX_HEADER_BYTES)
-    if head.strip() != MAGIC:
-        raise FileError(
-            f"{path} is no .tck file: it does not begin with '{MAGIC.decode()}'; "
-            "rename it to its true format."
-        )
-    n_read, entries = len(head), {b"datatype": b"float32le"}
-    while (line := stream.readline(MAX_HEADER_BYTES)).strip() != b"END":
-        n_read += len(line)
-        if not line or n_read > MAX_HEADER_BYTES:
-            raise FileError(f"{path} has a header without END: it is truncated; copy it again.")
-        key, _, value = line.partition(b":")
-        entries[key.strip().lower()] = value.strip()
-    n_read += len(line)
-    datatype = entries[b"datatype"].decode("latin-1").lower()
-    match = re.fullmatch(r"float(32|64)(le|be)?", datatype)
-    place = re.fullmatch(rb"\.\s+(\d{1,18})", entries.get(b"file", b". %d" % n_read))
-    if match is None or place is None or int(place[1]) < n_read:
-        raise FileError(
-            f"{path} has datatype {datatype!r} and file {entries.get(b'file', b'')!r} in its "
-            "header, which makes no sense; write it again with tckconvert."
-        )
-    left = int(place[1]) - n_read
-    while left and (skipped := stream.read(min(left, MAX_HEADER_BYTES))):
-        left -= len(skipped)
-    native = "le" if sys.byteorder == "little" else "be"
-    order = "<" if (match[2] or native) == "le" else ">"
-    return np.dtype(f"{order}f{int(match[1]) // 8}")
-
-
 def _next_rows(
     path: Path, stream: Any, dtype: np.dtype[np.floating]
 ) -> tuple[NDArray[np.float32], bool]:
@@ -150,10 +128,10 @@ def _truncated(path: Path, what: str) -> FileError:
 
 
 @contextlib.contextmanager
-def stream_tck(path: Path, grid: Grid | None, dtype: str) -> Iterator[_TckStream]:
-    """Write a file whose streamlines are appended; its header is nibabel's."""
+def stream_tck(path: Path, grid: Grid | None, dtype: str, **header: str) -> Iterator[_TckStream]:
+    """Write a file whose streamlines are appended; its header is nibabel's, with these entries."""
     with path.open("wb") as file:
-        stream = _TckStream(file)
+        stream = _TckStream(file, header)
         yield stream
         stream.finish()
 
@@ -161,18 +139,18 @@ def stream_tck(path: Path, grid: Grid | None, dtype: str) -> Iterator[_TckStream
 class _TckStream:
     """A .tck file: after each streamline a row of NaN, in the end one of infinity."""
 
-    def __init__(self, file: BinaryIO) -> None:
+    def __init__(self, file: BinaryIO, header: dict[str, str]) -> None:
         import numpy as np
         from nibabel.streamlines import TckFile, Tractogram
 
         empty = io.BytesIO()
-        TckFile(Tractogram([], affine_to_rasmm=np.eye(4))).save(empty)
+        TckFile(Tractogram([], affine_to_rasmm=np.eye(4)), header).save(empty)
         self._end = TckFile.EOF_DELIMITER.tobytes()
-        header = empty.getvalue().removesuffix(self._end)
+        head = empty.getvalue().removesuffix(self._end)
         self._file = file
-        self._count_at = header.index(COUNT) + len(COUNT)
+        self._count_at = head.index(COUNT) + len(COUNT)
         self._n = 0
-        file.write(header)
+        file.write(head)
 
     def append(self, streamlines: StreamlineArrays) -> None:
         import numpy as np
@@ -192,6 +170,38 @@ class _TckStream:
         self._file.write(b"%010d" % self._n)
 
 
+@contextlib.contextmanager
+def write_tck_beside(streamlines: StreamlineArrays, path: Path, wanted: Path) -> Iterator[None]:
+    """Write a file, and its values into files beside the one that is `wanted` in the end."""
+    timestamp = new_timestamp()
+    with written_beside(streamlines, wanted, timestamp):
+        with stream_tck(path, None, FLOAT32, timestamp=timestamp) as stream:
+            stream.append(streamlines)
+        yield
+
+
+def tck_columns(path: Path) -> list[str]:
+    """Return the names of the values per streamline in files beside."""
+    from .sequences import named_values
+
+    return sorted(named_values(read_tck(path)))
+
+
+def tck_column(path: Path, name: str) -> NDArray[Any]:
+    """Read values per streamline, one each. Raises FileError when there are none of that name."""
+    from .sequences import named_value
+
+    return named_value(read_tck(path), path, name)
+
+
 TCK = TractogramFormat(
-    (".tck",), read_tck, iterate=iter_tck, stream=stream_tck, read_only=(".tck.gz",)
+    (".tck",),
+    read_tck,
+    iterate=iter_tck,
+    stream=stream_tck,
+    write_beside=write_tck_beside,
+    lost_beside=lost_beside,
+    columns=tck_columns,
+    column=tck_column,
+    read_only=(".tck.gz",),
 )

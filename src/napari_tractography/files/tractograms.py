@@ -15,7 +15,7 @@ from pathlib import Path
 
 from ..geometry.grid import Grid
 from .damage import telling
-from .description import FLOAT32, TractogramFormat
+from .description import FLOAT32
 from .formats import tractogram_format, written_tractogram_format
 from .paths import check_writable, existing_file, explained, written_whole
 from .streamline_arrays import StreamlineArrays, joined
@@ -25,17 +25,29 @@ logger = logging.getLogger(__name__)
 
 
 def write_streamlines(
-    streamlines: StreamlineArrays, path: str | PathLike[str], grid: Grid | None = None
+    streamlines: StreamlineArrays,
+    path: str | PathLike[str],
+    grid: Grid | None = None,
+    *,
+    data_beside: bool = False,
 ) -> None:
     """Write streamlines, whole or not at all; trk and trx also keep the columns per streamline.
 
     The ending decides the format. The grid is that of the image that the streamlines belong to, for
-    the headers of trk, which needs it, and trx, which says identity without it. Raises FileError
-    when the ending is unknown, the grid is missing or the file cannot be written.
+    the headers of trk, which needs it, and trx, which says identity without it. With `data_beside`
+    values that a .tck file cannot hold are written beside it. Raises FileError when the ending is
+    unknown, the grid is missing or a file cannot be written.
     """
     wanted = Path(path)
     row = written_tractogram_format(wanted)
-    _warn_of_lost(streamlines, row, wanted)
+    if data_beside and row.write_beside is not None and row.lost_beside is not None:
+        _warn_of_lost(row.lost_beside(streamlines), wanted)
+        with (
+            written_whole(wanted) as temporary,
+            row.write_beside(streamlines, temporary, wanted),
+        ):
+            return
+    _warn_of_lost(row.lost(streamlines), wanted)
     with written_whole(wanted) as temporary:
         if row.write is not None:
             row.write(streamlines, temporary, grid)
@@ -44,9 +56,8 @@ def write_streamlines(
                 stream.append(streamlines)
 
 
-def _warn_of_lost(streamlines: StreamlineArrays, row: TractogramFormat, path: Path) -> None:
-    """Warn of what a format cannot hold."""
-    lost = row.lost(streamlines)
+def _warn_of_lost(lost: list[str], path: Path) -> None:
+    """Warn of what a file cannot hold."""
     if lost:
         logger.warning("%s cannot hold %s; .trx files can.", path.name, ", ".join(lost))
 
@@ -130,7 +141,7 @@ def open_stream(
             parts: list[StreamlineArrays] = []
             yield parts.append
             whole = joined(parts)
-            _warn_of_lost(whole, row, wanted)
+            _warn_of_lost(row.lost(whole), wanted)
             row.write(whole, temporary, grid)
             return
         is_first = True
@@ -138,7 +149,7 @@ def open_stream(
         def append(streamlines: StreamlineArrays) -> None:
             nonlocal is_first
             if is_first and streamlines.n_streamlines:
-                _warn_of_lost(streamlines, row, wanted)
+                _warn_of_lost(row.lost(streamlines), wanted)
                 is_first = False
             stream.append(streamlines)
 

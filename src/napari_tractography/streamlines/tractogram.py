@@ -406,7 +406,13 @@ class Tractogram(Outcome):
         sha.update(self.offsets.astype("<i8", copy=False).tobytes())
         return sha.hexdigest()
 
-    def save(self, path: str | PathLike[str], *, reference: Fod | Grid | None = None) -> None:
+    def save(
+        self,
+        path: str | PathLike[str],
+        *,
+        reference: Fod | Grid | None = None,
+        data_beside: bool = False,
+    ) -> None:
         """Write .trk, .tck, .trx or .vtk, whole or not at all.
 
         Parameters
@@ -416,6 +422,9 @@ class Tractogram(Outcome):
         reference : Fod or Grid, optional
             The image that the streamlines belong to, by default that of :attr:`grid`. Trk and trx
             store its grid; trk cannot do without.
+        data_beside : bool
+            Write values that a .tck file cannot hold beside it: NAME.VALUE.tsf for each value per
+            point, NAME.VALUE.txt for each per streamline. They are read with the file.
 
         Raises
         ------
@@ -429,7 +438,9 @@ class Tractogram(Outcome):
         if not isinstance(grid, Grid | None):
             kind = type(reference).__name__
             raise FileError(f"The reference of {path} is of type {kind}; give the Fod or its Grid.")
-        write_streamlines(self.arrays(), path, self.grid if grid is None else grid)
+        write_streamlines(
+            self.arrays(), path, self.grid if grid is None else grid, data_beside=data_beside
+        )
 
     def __repr__(self) -> str:
         return f"Tractogram({self.n_streamlines} streamlines, {self.n_points} points)"
@@ -466,8 +477,9 @@ def load_tractogram(path: str | PathLike[str]) -> Tractogram:
     -------
     Tractogram
         With the seed indices, stop reasons, lengths and weights of trk and trx files that
-        :meth:`Tractogram.save` wrote, the values and groups of other programs, and the grid of the
-        header; weights with impossible values are left out with a warning.
+        :meth:`Tractogram.save` wrote, the values and groups of other programs, those in files
+        beside a .tck file (NAME.VALUE.tsf and .txt with its timestamp), and the grid of the header;
+        weights with impossible values are left out with a warning.
 
     Raises
     ------

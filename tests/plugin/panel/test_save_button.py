@@ -37,6 +37,29 @@ def test_what_is_saved_reads_back_at_the_same_place(
     assert notes == [f"info: Saved {len(shown):,} streamlines to {path}."]
 
 
+def test_values_go_into_files_beside_where_that_is_chosen(
+    open_model: Any, cross: Any, settle: Any, tmp_path: Path, monkeypatch: Any
+) -> None:
+    """As a kind of file in the dialog."""
+    panel = open_model(cross)
+    panel.session.add_seeds_mm(MIDDLE)
+    panel.run()
+    settle(panel)
+    weights = np.arange(len(panel.session.tractogram), dtype=np.float32)
+    weighted = panel.session.tractogram.with_weights(weights)
+    monkeypatch.setattr(type(panel.session), "tractogram", weighted)
+    for kind, is_there in ((0, False), (1, True)):
+        path = tmp_path / f"{kind}.tck"
+        monkeypatch.setattr(
+            QFileDialog,
+            "getSaveFileName",
+            lambda *args, p=path, k=kind: (str(p), args[3].split(";;")[k]),
+        )
+        panel.save_button.click()
+        assert (load_tractogram(path).weights is not None) == is_there
+        assert (tmp_path / f"{kind}.weights.txt").exists() == is_there
+
+
 @pytest.mark.parametrize(
     ("name", "proposed"),
     [

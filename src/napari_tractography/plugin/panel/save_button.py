@@ -18,6 +18,7 @@ from ...files.formats import (
     tractogram_endings,
     written_tractogram_format,
 )
+from ...files.tck import TCK
 from ...files.trk import TRK
 from ...geometry.grid import Grid
 from ..notices import show_error
@@ -51,8 +52,11 @@ class SaveButton(QPushButton):  # type: ignore[misc]
         return result.grid if own is None and result is not None else own
 
     @errors_shown()
-    def save(self, path: str | Path) -> None:
-        """Save the streamlines; the ending decides the format."""
+    def save(self, path: str | Path, *, data_beside: bool = False) -> None:
+        """Save the streamlines; the ending decides the format.
+
+        With `data_beside` values that a .tck file cannot hold are written into files beside it.
+        """
         tractogram, grid = self.session.tractogram, self._grid
         name = Path(path).name
         if tractogram is None or not len(tractogram):
@@ -66,7 +70,11 @@ class SaveButton(QPushButton):  # type: ignore[misc]
                 f"{_bare(imageless_endings())}."
             )
             return
-        wait_for(lambda: tractogram.save(path, reference=grid), f"Saving {name}", self)
+        wait_for(
+            lambda: tractogram.save(path, reference=grid, data_beside=data_beside),
+            f"Saving {name}",
+            self,
+        )
         show_info(f"Saved {plural(len(tractogram), 'streamline')} to {path}.")
 
     def proposed_name(self) -> str:
@@ -79,9 +87,12 @@ class SaveButton(QPushButton):  # type: ignore[misc]
 
     def _ask(self) -> None:
         known = dialog_filter("Tractogram", tractogram_endings())
-        path, _ = QFileDialog.getSaveFileName(self, "Save streamlines", self.proposed_name(), known)
+        beside = dialog_filter("MRtrix3 tracks, values in files beside", TCK.endings)
+        path, chosen = QFileDialog.getSaveFileName(
+            self, "Save streamlines", self.proposed_name(), f"{known};;{beside}"
+        )
         if path:
-            self.save(path)
+            self.save(path, data_beside=chosen == beside)
 
 
 def _bare(endings: Iterable[str]) -> str:
