@@ -16,6 +16,7 @@ import pytest
 import napari_tractography as nt
 from napari_tractography.errors import LostClusterError, UnfinishedError
 from napari_tractography.streamlines.streaming import save_chunks
+from napari_tractography.tracking.cluster import connection
 from napari_tractography.tracking.cluster.cluster import Cluster
 
 pytest.importorskip("distributed", reason="distributed is not installed")
@@ -68,6 +69,10 @@ class Processes:
         self._started[-2].send_signal(number)
         self._started[-2].wait()  # its port is free again
 
+    def stop_scheduler(self) -> None:
+        """As where its machine hangs: it is connected, and says nothing."""
+        self._started[-2].send_signal(signal.SIGSTOP)
+
     def end(self) -> None:
         for process in self._started:
             process.kill()
@@ -118,6 +123,37 @@ def test_a_lost_scheduler_ends_in_a_sentence(
     kept = nt.load_tractogram(tmp_path / "unfinished-t.tck")
     assert 0 < len(kept) < len(here)
     assert kept.digest() == here[: len(kept)].digest()
+    with pytest.raises(LostClusterError, match=LOST):  # and no other run begins
+        nt.track(fod, seeds, parameters, backend=cluster)
+
+
+def test_a_scheduler_that_hangs_ends_in_the_same_sentence(
+    processes: Processes,
+    cluster: Cluster,
+    fod: Any,
+    seeds: Any,
+    here: nt.Tractogram,
+    parameters: Any,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It is asked once: waiting for it again and again took five times as long."""
+    asked: list[float] = []
+    sync = cluster.client.sync
+
+    def counted(*args: Any, callback_timeout: float | None = None, **keywords: Any) -> Any:
+        asked.append(len(made))
+        return sync(*args, callback_timeout=callback_timeout, **keywords)
+
+    made: list[nt.Tractogram] = []
+    with pytest.raises(LostClusterError, match=LOST):
+        for chunk in nt.iter_track(fod, seeds, parameters, backend=cluster, block=20):
+            made += [chunk] if len(chunk) else []
+            if len(made) == 3 and len(chunk):
+                monkeypatch.setattr(connection, "ANSWER_S", 1.0)
+                processes.stop_scheduler()
+                monkeypatch.setattr(cluster.client, "sync", counted)
+    assert asked.count(len(made)) <= 3  # the one in vain, and those before it in that round
+    assert nt.Tractogram.concatenate(made).digest() == here[: sum(map(len, made))].digest()
     with pytest.raises(LostClusterError, match=LOST):  # and no other run begins
         nt.track(fod, seeds, parameters, backend=cluster)
 

@@ -224,7 +224,7 @@ class Cluster:
         return max(sum(self._workers().values()), 1)
 
     def _workers(self) -> dict[str, int]:
-        """Return the threads of each worker, by address; none while the scheduler is silent."""
+        """Return the threads of each worker, by address; none while it cannot be reached."""
         try:
             return self._connection.workers()
         except DisconnectedError:

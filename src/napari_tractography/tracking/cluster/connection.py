@@ -19,7 +19,7 @@ RUNNING, CONNECTING = "running", "connecting"  # of Dask's states of a client
 
 
 class DisconnectedError(Exception):
-    """The scheduler does not answer at the moment."""
+    """The scheduler cannot be reached at the moment."""
 
 
 class Connection:
@@ -36,13 +36,16 @@ class Connection:
     def workers(self) -> dict[str, int]:
         """Return the threads of each worker, by address.
 
-        Raises DisconnectedError when the scheduler does not answer.
+        Raises DisconnectedError while Dask tries to reach the scheduler again; LostClusterError when
+        it is connected and does not answer, as where its process or its machine hangs.
         """
         if self.client.status != RUNNING:
             raise DisconnectedError
         try:
             self.known = self.client.sync(self.client.scheduler.ncores, callback_timeout=ANSWER_S)
         except (OSError, AttributeError) as error:  # closed, or closing
+            if isinstance(error, TimeoutError) and self.client.status == RUNNING:
+                raise self.lost() from error
             raise DisconnectedError from error
         return self.known
 
