@@ -6,11 +6,13 @@ Importing this package loads no napari, Qt, CuPy or Numba.
 from __future__ import annotations
 
 import importlib
-from typing import TYPE_CHECKING, Any
 
 from .version import __version__ as __version__
 
+TYPE_CHECKING = False  # without typing: the command answers Ctrl-C when this is imported
 if TYPE_CHECKING:
+    from typing import Any
+
     from .files.fods import load_fod as load_fod
     from .files.tissue_files import load_tissues as load_tissues
     from .geometry.grid import Grid as Grid

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+import napari_tractography
 from napari_tractography.cli import main
 from napari_tractography.runtime.processes import unfinished_name
 from napari_tractography.streamlines.streaming import SavedTractogram
@@ -69,12 +70,15 @@ def test_a_signal_ends_the_command_and_leaves_no_half_file(
 
 # The signal comes while the command is imported.
 LOADING = """
-import os, signal, sys
+import builtins, os, signal, sys
 
 class Signalling:
     def find_spec(self, name, path=None, target=None):
         if name == "napari_tractography.cli.command":
-            os.kill(os.getpid(), int(sys.argv[1]))
+            try:
+                os.kill(os.getpid(), int(sys.argv[1]))
+            except KeyboardInterrupt:
+                raise getattr(builtins, sys.argv[2])("PLEASE READ THIS") from None
 
 signal.signal(signal.SIGINT, signal.default_int_handler)
 sys.meta_path.insert(0, Signalling())
@@ -84,15 +88,43 @@ sys.exit(main(["--version"]))
 
 
 @pytest.mark.parametrize(
-    ("number", "code", "word"),
-    [(signal.SIGINT, 130, "interrupted"), (signal.SIGTERM, 143, "terminated")],
+    ("number", "raised", "code", "word"),
+    [
+        (signal.SIGINT, "KeyboardInterrupt", 130, "interrupted"),
+        (signal.SIGINT, "ImportError", 130, "interrupted"),
+        (signal.SIGTERM, "", 143, "terminated"),
+    ],
 )
-def test_a_signal_while_the_command_loads_is_one_line(number: int, code: int, word: str) -> None:
-    words = [sys.executable, "-c", LOADING, str(int(number))]
+def test_a_signal_while_the_command_loads_is_one_line(
+    number: int, raised: str, code: int, word: str
+) -> None:
+    """NumPy, which is imported meanwhile, makes an ImportError of the interrupt."""
+    words = [sys.executable, "-c", LOADING, str(int(number)), raised]
     ended = subprocess.run(words, capture_output=True, text=True)
     assert ended.returncode == code
     assert ended.stderr.startswith(f"napari-tractography: {word}; ")
     assert ended.stderr.count("\n") == 1
+
+
+def test_next_to_nothing_is_imported_before_a_signal_is_one_line() -> None:
+    """Before that Ctrl-C is a traceback; the standard library takes most of that time."""
+    source = str(Path(napari_tractography.__file__).parents[1])
+    code = (
+        f"import sys; before = set(sys.modules); sys.path.insert(0, {source!r}); "
+        "from napari_tractography.cli import main; print(*sorted({*sys.modules} - before))"
+    )
+    words = [sys.executable, "-I", "-S", "-c", code]  # without what the environment imports
+    loaded = subprocess.run(words, capture_output=True, text=True, check=True).stdout.split()
+    ours = {name for name in loaded if name.startswith("napari_tractography")}
+    assert ours == {
+        "napari_tractography",
+        "napari_tractography.cli",
+        "napari_tractography.cli.ending",
+        "napari_tractography.version",
+    }
+    assert set(loaded) - ours <= {"__future__", "importlib", "importlib._bootstrap", "warnings"} | {
+        "importlib._bootstrap_external"
+    }
 
 
 # Writes what comes as `track` does, and is killed after the first chunk.

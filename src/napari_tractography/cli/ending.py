@@ -5,10 +5,10 @@ It imports next to nothing, so that it is in force while everything else is impo
 
 from __future__ import annotations
 
-import contextlib
-import signal
-import threading
-from collections.abc import Iterator
+TYPE_CHECKING = False  # as in the package
+if TYPE_CHECKING:
+    from types import TracebackType
+    from typing import Any
 
 PROGRAM = "napari-tractography"
 EXIT_INTERRUPTED = 128 + 2  # as of a program that SIGINT ends
@@ -19,19 +19,46 @@ class TerminatedError(BaseException):
     """SIGTERM came: whatever is under way ends as after Ctrl-C, and cleans up."""
 
 
-@contextlib.contextmanager
-def ended_by_sigterm() -> Iterator[None]:
-    """Raise TerminatedError where SIGTERM comes, instead of ending at once."""
-    if threading.current_thread() is not threading.main_thread():
-        yield  # signals are the main thread's
-        return
+class Signals:
+    """In its block TerminatedError is raised where SIGTERM comes, instead of ending at once.
 
-    def end(number: int, frame: object) -> None:
+    Attributes
+    ----------
+    is_interrupted : bool
+        Whether SIGINT came, which raises KeyboardInterrupt as ever; others may have caught that.
+    """
+
+    def __init__(self) -> None:
+        self.is_interrupted = False
+        self._before: dict[int, Any] = {}
+
+    def __enter__(self) -> None:
+        import signal
+        import threading
+
+        if threading.current_thread() is not threading.main_thread():
+            return  # signals are the main thread's
+        self._before[signal.SIGTERM] = signal.signal(signal.SIGTERM, self._end)
+        if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+            self._before[signal.SIGINT] = signal.signal(signal.SIGINT, self._interrupt)
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        import signal
+
+        for number, before in self._before.items():
+            signal.signal(number, before)
+
+    def _interrupt(self, number: int, frame: object) -> None:
+        self.is_interrupted = True
+        raise KeyboardInterrupt
+
+    def _end(self, number: int, frame: object) -> None:
+        import signal
+
         signal.signal(signal.SIGTERM, signal.SIG_IGN)  # cleaning up is not disturbed
         raise TerminatedError
-
-    before = signal.signal(signal.SIGTERM, end)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)

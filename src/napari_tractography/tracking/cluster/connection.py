@@ -36,8 +36,8 @@ class Connection:
     def workers(self) -> dict[str, int]:
         """Return the threads of each worker, by address.
 
-        Raises DisconnectedError while Dask tries to reach the scheduler again; LostClusterError when
-        it is connected and does not answer, as where its process or its machine hangs.
+        Raises DisconnectedError while Dask tries to reach the scheduler again; LostClusterError
+        when it is connected and does not answer, as where its process or its machine hangs.
         """
         if self.client.status != RUNNING:
             raise DisconnectedError
