@@ -24,7 +24,7 @@ from napari_tractography.cli import main
 from napari_tractography.cli.subjects import KEYS, PROOFS, ResultsTable
 from napari_tractography.errors import FileError
 from napari_tractography.files import trx
-from napari_tractography.files.image_files import image_sha256, open_image
+from napari_tractography.files.image_files import ZARR_MARKS, image_sha256, open_image
 from napari_tractography.files.streamline_data import StreamlineData
 from napari_tractography.files.tissue_files import load_tissues
 from napari_tractography.files.tractograms import iter_streamlines, read_streamlines
@@ -180,6 +180,19 @@ def save_tiff(path: Path) -> None:
     tifffile.imwrite(path, IMAGE, compression="zlib", rowsperstrip=4)
 
 
+def save_big_tiff(path: Path) -> None:
+    """Whose offsets have 64 bits."""
+    tifffile.imwrite(path, IMAGE, bigtiff=True, tile=(16, 16))
+
+
+def save_ome_tiff(path: Path) -> None:
+    """As microscopes' programs write them: a page a plane, and XML that says what they are."""
+    sizes = {f"PhysicalSize{axis}": size for axis, size in zip("XYZ", (0.5, 0.5, 2), strict=True)}
+    tifffile.imwrite(
+        path, IMAGE, ome=True, photometric="minisblack", metadata={"axes": "ZYX", **sizes}
+    )
+
+
 def fibres_in(array: Any) -> Any:
     """Work out the fibres in an image that was opened, all of it."""
     fod = nt.Fod.from_image(array, name="image")
@@ -208,7 +221,7 @@ def fibres_in_tiff(path: Path) -> Any:
 
 def image_in(path: Path) -> Any:
     """Open an image as recipes do, of a Zarr by its folder, and look at voxels in many places."""
-    folder = path.parent if path.name == "zarr.json" else path
+    folder = path.parent if path.name in ZARR_MARKS else path
     image = open_image(folder)
     return image_sha256(folder, image), np.asarray(image[2:9, 2:9, 2:9])
 
@@ -221,9 +234,50 @@ def save_zarr(path: Path) -> None:
     assert path.exists()
 
 
+def save_old_zarr(path: Path) -> None:
+    """Write an image as Zarr of version 2, of which `path` is the description."""
+    import zarr
+
+    zarr.create_array(path.parent, data=IMAGE, chunks=(6, 5, 9), zarr_format=2, overwrite=True)
+    assert path.exists()
+
+
+def save_pyramid(path: Path) -> None:
+    """Write an image as OME-Zarr, at two sizes, of which `path` is the description."""
+    import zarr
+
+    axes = [{"name": axis, "type": "space", "unit": "micrometer"} for axis in "zyx"]
+    scales = [[{"type": "scale", "scale": [size] * 3}] for size in (0.5, 1.0)]
+    levels = [{"path": str(k), "coordinateTransformations": of} for k, of in enumerate(scales)]
+    attributes = {"ome": {"version": "0.5", "multiscales": [{"axes": axes, "datasets": levels}]}}
+    group = zarr.open_group(path.parent, mode="w", attributes=attributes)
+    for number, image in enumerate((IMAGE, IMAGE[::2, ::2, ::2])):
+        group.create_array(str(number), data=image, chunks=(6, 5, 5))
+    assert path.exists()
+
+
+def save_zarr_zip(path: Path) -> None:
+    import zarr
+
+    path.unlink(missing_ok=True)
+    with zarr.storage.ZipStore(path, mode="w") as store:
+        zarr.create_array(store, data=IMAGE, chunks=(6, 5, 9))
+
+
+ATLAS = np.arange(np.prod(GRID.shape), dtype=np.int32).reshape(GRID.shape) % 7 + 576_073_730
+
+
 def save_labels(path: Path) -> None:
-    labels = np.arange(np.prod(GRID.shape), dtype=np.int32).reshape(GRID.shape)
-    nib.save(nib.MGHImage(labels, GRID.affine), path)
+    image = nib.MGHImage if path.suffix in (".mgh", ".mgz") else nib.Nifti1Image
+    nib.save(image(ATLAS, GRID.affine), path)
+
+
+def use_labels(path: Path) -> Any:
+    """Count between labels, and take one of them as a region, as the command does."""
+    labels, grid = load_volume(path)
+    connections = nt.connectome(lines(), labels, grid)
+    region = RegionSource("include", volume=VolumeSource.file(path, label=int(ATLAS.max())))
+    return connections, region.make()
 
 
 def save_directions(path: Path) -> None:
@@ -302,8 +356,9 @@ CASES = (
     Case("fod.mif", lambda path: path.write_bytes(mif()) and None, VOLUMES),
     Case("fod.mif.gz", lambda path: path.write_bytes(gzip.compress(mif())) and None, VOLUMES),
     Case("fod.mih", save_mih, VOLUMES),
-    Case("labels.mgz", save_labels, (load_volume, load_mask, describe)),
-    Case("labels.mgh", save_labels, (load_volume, load_tissues, describe)),
+    Case("labels.mgz", save_labels, (load_volume, load_mask, use_labels, describe)),
+    Case("labels.mgh", save_labels, (load_volume, load_tissues, use_labels, describe)),
+    Case("labels.nii.gz", save_labels, (load_volume, load_mask, use_labels)),
     Case("dyads1.nii.gz", save_directions, (nt.load_fod, fod_as("peaks"), describe)),
     Case("peaks.pam5", save_pam5, (nt.load_fod, describe)),
     Case("lines.tck", lambda path: lines().save(path), TRACTOGRAMS),
@@ -325,5 +380,10 @@ if find_spec("zarr"):  # which opens large images, of TIFF as well
     CASES += (
         Case("image.zarr/c/0/0/0", save_chunk, (fibres_in_zarr,)),
         Case("image.zarr/zarr.json", save_zarr, (image_in,)),
+        Case("old.zarr/.zarray", save_old_zarr, (image_in,)),
+        Case("pyramid.zarr/zarr.json", save_pyramid, (image_in,)),
+        Case("image.zarr.zip", save_zarr_zip, (image_in,)),
         Case("image.tif", save_tiff, (fibres_in_tiff, image_in)),
+        Case("big.tif", save_big_tiff, (fibres_in_tiff, image_in)),
+        Case("image.ome.tif", save_ome_tiff, (fibres_in_tiff, image_in)),
     )

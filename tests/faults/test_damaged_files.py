@@ -106,7 +106,7 @@ def test_damage_within_an_archive_ends_in_a_sentence(case: Case, tmp_path: Path)
     assert any(told)
 
 
-@cases(".json")
+@cases(".json", ".zarray")
 def test_other_values_in_json_end_in_a_sentence(
     case: Case, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
