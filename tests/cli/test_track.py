@@ -376,3 +376,14 @@ def test_the_recipe_says_what_tracked(track: Track) -> None:
     assert recipe["backend"] == "cpu"
     assert recipe["device"] == platform.machine()
     assert {"numpy", "numba", "llvmlite", "scipy", "dipy"} <= set(recipe["versions"])
+
+
+def test_the_recipe_may_be_a_bids_sidecar(track: Track, capsys: pytest.CaptureFixture[str]) -> None:
+    assert track("--bids-sidecar") == 0
+    found = json.loads(Path("b.json").read_text())
+    assert found["StreamlinePropagation"]["Source"] == str(Path("fod.nii.gz").absolute())
+    assert found["Recipe"]["digest"] == nt.load_tractogram("b.tck").digest()
+    assert track() == 0  # it is the recipe of that file, and is written again
+    assert "Recipe" not in json.loads(Path("b.json").read_text())
+    assert track("--bids-sidecar", "--no-recipe") == 2
+    assert "leave --no-recipe out" in capsys.readouterr().err

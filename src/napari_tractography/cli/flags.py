@@ -102,6 +102,16 @@ def add_data_beside(parser: argparse._ActionsContainer) -> None:
     )
 
 
+def add_bids_sidecar(parser: argparse._ActionsContainer, what: str) -> None:
+    """Add whether a BIDS sidecar is written; `what` says in the help where."""
+    parser.add_argument(
+        "--bids-sidecar",
+        action="store_true",
+        help=f"{what} fields of BIDS' proposal for tractography (BEP046), which say how they were "
+        "made; it holds the recipe, too, for `replay`",
+    )
+
+
 def count(text: str) -> int:
     """Return a number of seeds or streamlines: 5000, 5e3 or 5k.
 

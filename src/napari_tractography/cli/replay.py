@@ -18,9 +18,16 @@ from ..files.formats import (
     tractogram_endings,
     written_tractogram_format,
 )
-from .flags import add_data_beside, add_execution, add_path, execution_of, tractogram_help
+from .flags import (
+    add_bids_sidecar,
+    add_data_beside,
+    add_execution,
+    add_path,
+    execution_of,
+    tractogram_help,
+)
 from .progress import print_result, track_with_progress
-from .subjects import SUBJECT, TABLE, fod_source, is_pattern, replay_subjects
+from .subjects import SUBJECT, TABLE, fod_source, is_pattern, replay_subjects, sidecar_path
 
 if TYPE_CHECKING:
     from ..recipes.bundle import Bundle
@@ -96,6 +103,7 @@ def add_replay(commands: Any) -> None:
         "https://example.org; may be repeated",
     )
     add_data_beside(parser)
+    add_bids_sidecar(parser, "write OUT.json beside each tractogram that is tracked: the")
     add_execution(parser)
     parser.set_defaults(run=run)
 
@@ -122,6 +130,10 @@ def _check_flags(options: argparse.Namespace, *, is_project: bool) -> None:
         raise InvalidParameterError(
             f"--format {options.format} is of projects, and {options.recipe} is a recipe; the "
             "ending of -o says the format."
+        )
+    if options.bids_sidecar and not options.out:
+        raise InvalidParameterError(
+            "--bids-sidecar is written beside the tractogram; give -o as well."
         )
     if is_pattern(options.fod):
         return
@@ -172,7 +184,8 @@ def _replay_recipe(options: argparse.Namespace, execution: Execution) -> int:
     recipe = Recipe.load(options.recipe)
     if options.fod:
         recipe = recipe.on_fod(fod_source(options.fod, recipe))
-    inputs = recipe.inputs()
+    sidecar = sidecar_path(options, options.out)
+    inputs, source = recipe.read(hashed=sidecar is not None)
     start = time.perf_counter()
     report = Report()
     tracked = track_with_progress(options, inputs, execution, report)
@@ -183,6 +196,8 @@ def _replay_recipe(options: argparse.Namespace, execution: Execution) -> int:
         raise InvalidSeedsError(tracked.why_empty() + " Nothing was written.")
     if options.out:
         tractogram.save(options.out, reference=inputs.fod, data_beside=options.data_beside)
+    if sidecar is not None:
+        source.with_result(tractogram, report.backend).save(sidecar, bids_sidecar=True)
     if not options.quiet:
         print_result(tracked, recipe.parameters, seconds, report)
         if recipe.edits:
@@ -232,7 +247,7 @@ def _replay_bundle(
     from ..recipes.recipe import Recipe
     from ..tracking.report import Report
 
-    grid = None
+    grid = sidecar = None
     if options.fod and isinstance(bundle.source, Recipe):
         bundle = bundle.on_fod(fod_source(options.fod, bundle.source))
     if isinstance(bundle.source, Recipe):
@@ -243,10 +258,13 @@ def _replay_bundle(
         bundle.adopt(tracked, report.backend)
         if not len(tracked) and not bundle.is_proven:
             raise InvalidSeedsError(tracked.why_empty() + " Nothing was written.")
-        grid = inputs.fod
+        grid, sidecar = inputs.fod, sidecar_path(options, out)
     tractogram = bundle.tractogram()
     if out is not None:
         tractogram.save(out, reference=grid, data_beside=options.data_beside)
+    if sidecar is not None and isinstance(bundle.source, Recipe):
+        made = bundle.source.with_result(tractogram, report.backend)
+        made.save(sidecar, bids_sidecar=True)
     if not options.quiet:
         verdict = {None: "", True: ", the same as the project's", False: ", not the project's"}
         where = "" if out is None else f"; written to {out}"

@@ -272,8 +272,31 @@ def _track_and_write(
         raise FileError(
             f"{out.parent} cannot be made a folder ({error.strerror or error}); choose another."
         ) from None
+    sidecar = sidecar_path(options, out)
     tractogram.save(out, reference=inputs.fod, data_beside=options.data_beside)
+    if sidecar is not None:
+        assert isinstance(bundle.source, Recipe)
+        made = bundle.source.with_result(tractogram, report.backend)
+        made.save(sidecar, bids_sidecar=True)
     return measures
+
+
+def sidecar_path(options: argparse.Namespace, out: str | Path | None) -> Path | None:
+    """Return where the BIDS sidecar of a tractogram goes; None where there is none.
+
+    Raises FileError when something else is there already.
+    """
+    from ..files.paths import check_apart
+    from ..recipes.codec import is_recipe
+    from ..recipes.recipe import ENDING
+
+    if out is None or not options.bids_sidecar:
+        return None
+    path = Path(out).with_suffix(ENDING)
+    check_apart(path, read=(options.recipe,))
+    if path.exists() and not is_recipe(path):
+        raise FileError(f"{path} exists and is no recipe; give another name for the output.")
+    return path
 
 
 def fod_source(path: str | Path, recipe: Recipe) -> FodSource:

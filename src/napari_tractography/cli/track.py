@@ -21,6 +21,7 @@ from ..model.parameters import WITH_TISSUES, ParameterSpec, TrackingParameters, 
 from ..model.seeding_parameters import seeding_specs
 from .flags import (
     REGION_FLAGS,
+    add_bids_sidecar,
     add_execution,
     add_fod,
     add_path,
@@ -72,6 +73,7 @@ def add_track(commands: Any) -> None:
         help="leave out points within this distance of the line between those that stay",
     )
     parser.add_argument("--no-recipe", action="store_true", help="write no recipe beside OUT")
+    add_bids_sidecar(parser, "write the recipe as")
     add_path(
         parser,
         "--mask",
@@ -210,6 +212,10 @@ def _track(options: argparse.Namespace, execution: Execution) -> int:
 
     chosen = chosen_parameters(options)
     _check_counts(options)
+    if options.bids_sidecar and options.no_recipe:
+        raise InvalidParameterError(
+            "--bids-sidecar writes the recipe into the sidecar; leave --no-recipe out."
+        )
     random_seed = chosen.get("random_seed", TrackingParameters().random_seed)
     check_target(options.out)  # before the work, not after it
     check_points(options.dtype, Path(options.out).suffix.lower(), options.compress)
@@ -259,7 +265,8 @@ def _track(options: argparse.Namespace, execution: Execution) -> int:
     seconds = time.perf_counter() - start
     written = [str(options.out)]
     if recipe_path is not None:
-        recipe.with_result(saved, report.backend).save(recipe_path)
+        made = recipe.with_result(saved, report.backend)
+        made.save(recipe_path, bids_sidecar=options.bids_sidecar)
         written.append(f"recipe {recipe_path}")
     if not options.quiet:
         print_result(saved, parameters, seconds, report)

@@ -31,6 +31,7 @@ FORMAT_VERSION = 7
 READABLE_VERSIONS = (1, 2, 3, 4, 5, 6, 7)
 # What the parameters of earlier versions were where a file does not say.
 BEFORE_VERSION_3 = {"edge": "interpolated", "min_probability": 0.005}
+IN_SIDECAR = "Recipe"  # the field of a BIDS sidecar that holds one
 QUOTED_CHARACTERS = 40  # of a wrong value, in messages
 
 T = TypeVar("T")
@@ -127,7 +128,7 @@ def encoded(value: Any, name: str = "") -> Any:
 
 
 def read_json(file: Path) -> Any:
-    """Read the plain values of a JSON file.
+    """Read the plain values of a JSON file, of a BIDS sidecar those of the recipe in it.
 
     Raises FileError when it cannot be read or is no JSON.
     """
@@ -135,9 +136,10 @@ def read_json(file: Path) -> Any:
         try:
             with readable(file):
                 # Windows' editors put a mark first.
-                return json.loads(file.read_text("utf-8-sig"))
+                content = json.loads(file.read_text("utf-8-sig"))
         except (ValueError, RecursionError) as error:
             raise FileError(f"{file} is no JSON ({error}); give a recipe.") from None
+    return content.get(IN_SIDECAR, content) if isinstance(content, dict) else content
 
 
 def _stored_fields(kind: Any) -> list[dataclasses.Field[Any]]:

@@ -42,6 +42,7 @@ FORMAT_VERSION = 1
 ENDING = ".tracts.json"
 
 T = TypeVar("T")
+AnySource = TypeVar("AnySource", bound=Source)
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,7 +218,7 @@ class Project:
         """
         target = at_home(path).absolute()
         for bundle in self.bundles.values():
-            hashed = _hashed(bundle.source)
+            hashed = with_hashes(bundle.source)
             if hashed != bundle.source:
                 bundle.learn(hashed)
         try:
@@ -410,7 +411,7 @@ def _parts_of_files(source: Source) -> list[Any]:
     return found
 
 
-def _hashed(source: Source) -> Source:
+def with_hashes(source: AnySource) -> AnySource:
     """Return a source in which every file has its SHA-256."""
 
     def hashed(part: Any) -> Any:

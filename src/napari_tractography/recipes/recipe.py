@@ -26,6 +26,7 @@ from ..streamlines.tractogram import Tractogram
 from ..tracking.engine import track_all
 from ..tracking.inputs import Execution, ExecutionKeywords, TrackingInput
 from ..tracking.report import Report
+from .bids import sidecar_of
 from .codec import encoded, read_json, recipe_content, recipe_of, write_json
 from .edits import BY_NUMBER, Edit, edited
 from .provenance import TOLERANCE, changed_versions, device_of, present_versions, same_device
@@ -271,8 +272,15 @@ class Recipe:
         known = {name: getattr(self, name) for name in ("digest", "versions", "backend", "device")}
         return bool(encoded(self) == encoded(dataclasses.replace(other, **known)))
 
-    def save(self, path: str | PathLike[str]) -> None:
+    def save(self, path: str | PathLike[str], *, bids_sidecar: bool = False) -> None:
         """Write JSON, whole or not at all.
+
+        Parameters
+        ----------
+        path : path-like
+        bids_sidecar : bool
+            Write the fields of BIDS' proposal for tractography as well, with the recipe in
+            "Recipe"; it is read as any other.
 
         Raises
         ------
@@ -281,7 +289,7 @@ class Recipe:
         InvalidParameterError
             When a number is not finite.
         """
-        write_json(recipe_content(self), path)
+        write_json(sidecar_of(self) if bids_sidecar else recipe_content(self), path)
 
     @classmethod
     def load(cls, path: str | PathLike[str]) -> Recipe:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from qtpy.QtWidgets import QFileDialog
 from napari_tractography import Tractogram, load_tractogram
 from napari_tractography.model.phantoms import make_phantom, phantom_seeds_mm
 from napari_tractography.plugin.contributions import write_streamlines
+from napari_tractography.recipes.recipe import Recipe
 
 MIDDLE = np.zeros((1, 3))
 
@@ -58,6 +60,35 @@ def test_values_go_into_files_beside_where_that_is_chosen(
         panel.save_button.click()
         assert (load_tractogram(path).weights is not None) == is_there
         assert (tmp_path / f"{kind}.weights.txt").exists() == is_there
+
+
+def test_a_bids_sidecar_is_written_where_that_is_chosen(
+    open_model: Any, tmp_path: Path, settle: Any, monkeypatch: Any, notes: list[str]
+) -> None:
+    """As a kind of file in the dialog; it makes the same streamlines again."""
+    panel = open_model(make_phantom("cross"))
+    panel.session.add_seeds_mm(MIDDLE)
+    panel.run()
+    settle(panel)
+    path = tmp_path / "sub-1_tractogram.trk"
+
+    def bids(*args: Any) -> tuple[str, str]:
+        return str(path), next(kind for kind in args[3].split(";;") if "BIDS" in kind)
+
+    monkeypatch.setattr(QFileDialog, "getSaveFileName", bids)
+    panel.save_button.click()
+    sidecar = path.with_suffix(".json")
+    found = json.loads(sidecar.read_text())
+    assert found["StreamlineSeeding"]["Sources"] == [{"Type": "Sphere", "Unidirectional": False}]
+    recipe = Recipe.load(sidecar)
+    assert recipe.backend
+    assert recipe.run(backend="cpu").digest() == panel.session.tractogram.digest()
+    sidecar.write_text("{}")
+    path.unlink()
+    panel.save_button.click()
+    assert sidecar.read_text() == "{}"
+    assert not path.exists()
+    assert notes[-1] == f"error: {sidecar.name} is there and is no recipe; give another name."
 
 
 @pytest.mark.parametrize(

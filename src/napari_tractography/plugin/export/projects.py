@@ -34,7 +34,7 @@ def project_of(
     for bundle in bundles.bundles:
         state = bundle.state
         try:
-            source = _source(bundles, bundle, proven=proven)
+            source = source_of(bundles, bundle, proven=proven)
         except TractographyError as error:
             left_out[bundle] = f"{state.name} is left out: {error}"
             continue
@@ -56,7 +56,11 @@ def project_of(
     return project, left_out
 
 
-def _source(bundles: BundleList, bundle: OpenBundle, *, proven: bool) -> Source | None:
+def source_of(bundles: BundleList, bundle: OpenBundle, *, proven: bool) -> Source | None:
+    """Return what makes a bundle, as projects have it; None where nothing does.
+
+    With `proven` its digest is taken. Raises TractographyError when something has no file.
+    """
     state = bundle.state
     if state.source is not None and state.result is None:
         return state.source  # not made yet: as the project has it

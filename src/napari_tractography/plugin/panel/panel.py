@@ -160,7 +160,7 @@ class TractographyPanel(QWidget):  # type: ignore[misc]
             "streamlines when nothing has changed for a moment."
         )
         self.results = Results(self.session, self.runs)
-        self.save_button = SaveButton(self.session)
+        self.save_button = SaveButton(self.session, self.bundles)
         self.save = self.save_button.save  # for scripts
         self.screenshot_button = button("Screenshot...", "Save a picture of the canvas as PNG.")
         self.pictures = Pictures(self.viewer)

@@ -21,7 +21,13 @@ from ...files.formats import (
 from ...files.tck import TCK
 from ...files.trk import TRK
 from ...geometry.grid import Grid
+from ...recipes.codec import is_recipe
+from ...recipes.project import with_hashes
+from ...recipes.recipe import ENDING as RECIPE_ENDING
+from ...recipes.recipe import Recipe
+from ..export.projects import source_of
 from ..notices import show_error
+from ..session.listing import BundleList
 from ..session.session import Session
 from ..words import plural
 from .widgets.busy_dialog import errors_shown, wait_for
@@ -32,9 +38,9 @@ WITH_GRID = TRK.endings[0]  # that is proposed; every other program reads it
 class SaveButton(QPushButton):  # type: ignore[misc]
     """Saves the result of a session, on the grid of the FOD in which it was tracked."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: Session, bundles: BundleList) -> None:
         super().__init__("Save...")
-        self.session = session
+        self.session, self.bundles = session, bundles
         self.setToolTip(f"Save the streamlines as {_bare(tractogram_endings())}.")
         self.clicked.connect(self._ask)
         self.refresh()
@@ -52,10 +58,13 @@ class SaveButton(QPushButton):  # type: ignore[misc]
         return result.grid if own is None and result is not None else own
 
     @errors_shown()
-    def save(self, path: str | Path, *, data_beside: bool = False) -> None:
+    def save(
+        self, path: str | Path, *, data_beside: bool = False, bids_sidecar: bool = False
+    ) -> None:
         """Save the streamlines; the ending decides the format.
 
-        With `data_beside` values that a .tck file cannot hold are written into files beside it.
+        With `data_beside` values that a .tck file cannot hold are written into files beside it,
+        with `bids_sidecar` a .json file that says how they were made.
         """
         tractogram, grid = self.session.tractogram, self._grid
         name = Path(path).name
@@ -70,11 +79,27 @@ class SaveButton(QPushButton):  # type: ignore[misc]
                 f"{_bare(imageless_endings())}."
             )
             return
-        wait_for(
-            lambda: tractogram.save(path, reference=grid, data_beside=data_beside),
-            f"Saving {name}",
-            self,
-        )
+        recipe: Recipe | None = None
+        sidecar = Path(path).with_suffix(RECIPE_ENDING)
+        if bids_sidecar:
+            source = source_of(self.bundles, self.bundles.active, proven=False)
+            recipe = source if isinstance(source, Recipe) else None
+            if recipe is None:
+                show_error(f"{name} has no sidecar: how these streamlines were made is not known.")
+                return
+            if sidecar.exists() and not is_recipe(sidecar):
+                show_error(f"{sidecar.name} is there and is no recipe; give another name.")
+                return
+        result = self.session.state.result
+        backend = "" if result is None else result.report.backend
+
+        def write() -> None:
+            tractogram.save(path, reference=grid, data_beside=data_beside)
+            if recipe is not None:
+                made = with_hashes(recipe).with_result(tractogram, backend)
+                made.save(sidecar, bids_sidecar=True)
+
+        wait_for(write, f"Saving {name}", self)
         show_info(f"Saved {plural(len(tractogram), 'streamline')} to {path}.")
 
     def proposed_name(self) -> str:
@@ -88,11 +113,12 @@ class SaveButton(QPushButton):  # type: ignore[misc]
     def _ask(self) -> None:
         known = dialog_filter("Tractogram", tractogram_endings())
         beside = dialog_filter("MRtrix3 tracks, values in files beside", TCK.endings)
+        bids = dialog_filter("Tractogram and BIDS sidecar", tractogram_endings())
         path, chosen = QFileDialog.getSaveFileName(
-            self, "Save streamlines", self.proposed_name(), f"{known};;{beside}"
+            self, "Save streamlines", self.proposed_name(), f"{known};;{beside};;{bids}"
         )
         if path:
-            self.save(path, data_beside=chosen == beside)
+            self.save(path, data_beside=chosen == beside, bids_sidecar=chosen == bids)
 
 
 def _bare(endings: Iterable[str]) -> str:
