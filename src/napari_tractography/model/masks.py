@@ -13,6 +13,9 @@ from ..geometry.grid import Grid
 
 logger = logging.getLogger(__name__)
 
+RESAMPLED = (
+    "The mask {} lies on another grid than the FOD, and was resampled onto it, voxel by voxel."
+)
 SLAB_VOXELS = 1 << 22  # that are looked up at once
 
 
@@ -24,6 +27,13 @@ def mask_on(mask: NDArray[np.bool_], own: Grid, grid: Grid, name: str) -> NDArra
     """
     if own.same_space(grid):
         return mask
+    found = resampled(mask, own, grid, name)
+    logger.warning("%s", RESAMPLED.format(name))
+    return found
+
+
+def resampled(mask: NDArray[np.bool_], own: Grid, grid: Grid, name: str) -> NDArray[np.bool_]:
+    """Return the same, without a warning."""
     found = np.zeros(grid.shape, np.bool_)
     thickness = max(1, SLAB_VOXELS // math.prod(grid.shape[1:]))
     for first in range(0, grid.shape[0], thickness):
@@ -37,8 +47,4 @@ def mask_on(mask: NDArray[np.bool_], own: Grid, grid: Grid, name: str) -> NDArra
             f"The mask {name}, {own}, has no voxel in common with {grid}; check that both are in "
             "the same space."
         )
-    logger.warning(
-        "The mask %s lies on another grid than the FOD, and was resampled onto it, voxel by voxel.",
-        name,
-    )
     return found

@@ -19,12 +19,18 @@ from napari_tractography import cli
 from napari_tractography.cli.command import make_parser
 from napari_tractography.errors import InvalidFodError, InvalidMaskError
 from napari_tractography.files.fods import load_fod
+from napari_tractography.files.volume_files import load_volume
 from napari_tractography.model.parameters import TrackingParameters
 from napari_tractography.model.phantoms import make_phantom, phantom_mask, phantom_seeds_mm
 from napari_tractography.model.regions import Region
 from napari_tractography.plugin.export.copied_scripts import as_command, as_python, shell_line
 from napari_tractography.plugin.export.layer_files import PATH_KEY
-from napari_tractography.plugin.layers.volume_layers import fod_layer_data, mask_layer_data
+from napari_tractography.plugin.layers import volume_layers
+from napari_tractography.plugin.layers.volume_layers import (
+    fod_layer_data,
+    fod_mask_of,
+    mask_layer_data,
+)
 from napari_tractography.plugin.requests import Request
 from napari_tractography.plugin.run_seeding import (
     SeedFod,
@@ -131,6 +137,31 @@ def test_scripts_give_the_same_digest(scene, tmp_path, kind):
     assert "--samples" not in command  # which would say that it has no effect
     assert digest_by(command, out) == wanted
     assert Recipe.load(out.with_suffix(".json")).run().digest() == wanted
+
+
+def test_a_mask_on_another_grid_is_named_by_its_file(scene, tmp_path, monkeypatch):
+    """The command resamples it as the window does; a script holds it as it is used."""
+    monkeypatch.setattr(volume_layers, "show_warning", lambda text: None)
+    grid, half = scene.fod.grid, np.diag([0.5, 0.5, 0.5, 1.0])
+    half[:3, 3] = -0.25
+    values = np.repeat(np.repeat(np.repeat(scene.mask, 2, 0), 2, 1), 2, 2).astype(np.uint8)
+    values[len(values) // 2 :] = 0
+    path = tmp_path / "fine.nii.gz"
+    nib.save(nib.Nifti1Image(values, grid.affine @ half), path)
+    layer = Layer.create(*mask_layer_data(*load_volume(path), "fine"))
+    layer.metadata[PATH_KEY] = str(path)
+    request = asked(scene.fod, TWO, mask=fod_mask_of(layer, DisplaySpace.of(grid)))
+    wanted = digest_of(request)
+    assert wanted != digest_of(asked(scene.fod, TWO, mask=scene.mask))
+    out = tmp_path / "out.tck"
+    command = as_command(request, scene.layers.fod, layer, out=str(out))
+    assert str(path) in command
+    assert digest_by(command, out) == wanted
+    assert printed_by(as_python(request, scene.layers.fod, layer)) == wanted
+    layer.data[:] = 1
+    painted = asked(scene.fod, TWO, mask=fod_mask_of(layer, DisplaySpace.of(grid)))
+    with pytest.raises(InvalidMaskError, match="save it"):
+        as_command(painted, scene.layers.fod, layer)
 
 
 def test_on_windows_a_command_is_quoted_for_cmd_and_powershell(monkeypatch):

@@ -4,18 +4,23 @@ from __future__ import annotations
 
 from typing import Any
 
+import nibabel as nib
 import numpy as np
 import pytest
 from hands import LEFT_HANDED, OBLIQUE
 from napari.components import ViewerModel
 from napari.layers import Image, Labels, Layer
+from nibabel.processing import resample_from_to
 
 from napari_tractography.errors import InvalidMaskError
 from napari_tractography.geometry.grid import Grid
 from napari_tractography.model.fod import Fod
+from napari_tractography.model.masks import RESAMPLED
+from napari_tractography.plugin.layers import volume_layers
 from napari_tractography.plugin.layers.volume_layers import (
     fod_layer_data,
     fod_layers,
+    fod_mask_of,
     fod_of,
     mask_layer_data,
     mask_layers,
@@ -25,6 +30,11 @@ from napari_tractography.plugin.space.display import DisplaySpace
 
 SHAPE = (5, 6, 4)
 ALIGNED = np.diag([2.0, 2, 2, 1])
+# Which holds much of what an FOD of that shape with the affine OBLIQUE does.
+UNTILTED = np.diag([1.7, 1.7, 1.7, 1])
+UNTILTED[:3, 3] = Grid(SHAPE, OBLIQUE).centre_mm - 4 * 1.7 + 0.13  # no centre on a border
+ONE_BEFORE = np.eye(4)
+ONE_BEFORE[:3, 3] = -1
 LAS = np.array([[-2.0, 0, 0, 8], [0, 2, 0, 0], [0, 0, 2, 0], [0, 0, 0, 1]])
 affines = pytest.mark.parametrize(
     "affine",
@@ -118,7 +128,7 @@ def test_nan_and_zero_are_outside_and_all_else_inside() -> None:
         pytest.param(SHAPE, None, r"elsewhere", id="turned"),
     ],
 )
-def test_a_mask_on_other_voxels_is_refused(
+def test_a_mask_on_other_voxels_does_not_lie_voxel_by_voxel(
     shape: tuple[int, int, int], affine: Any, says: str
 ) -> None:
     grid = Grid(SHAPE, OBLIQUE)
@@ -131,6 +141,48 @@ def test_a_mask_on_other_voxels_is_refused(
     layer = Layer.create(*mask_layer_data(np.ones(shape), Grid(shape, affine), "mine"))
     with pytest.raises(InvalidMaskError, match=f"mine.*{says}"):
         mask_of(layer, DisplaySpace.of(grid))
+
+
+@pytest.mark.parametrize(
+    ("shape", "affine"),
+    [
+        pytest.param((5, 6, 3), OBLIQUE, id="shape"),
+        pytest.param(SHAPE, OBLIQUE + np.eye(4, k=3) * 2, id="shifted"),
+        pytest.param((11, 13, 9), OBLIQUE @ np.diag([0.45, 0.45, 0.45, 1]), id="finer"),
+        pytest.param((9, 9, 9), UNTILTED, id="untilted"),
+    ],
+)
+@pytest.mark.parametrize("unit", ["mm", "um"])
+def test_a_mask_from_a_file_on_another_grid_is_resampled_as_by_the_command(
+    shape: tuple[int, int, int], affine: np.ndarray, unit: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With a word, once. SciPy's images end at the last voxel centres: zeros around move them."""
+    told: list[str] = []
+    monkeypatch.setattr(volume_layers, "show_warning", told.append)
+    values = np.random.default_rng(3).integers(0, 2, shape).astype(bool)
+    layer = Layer.create(*mask_layer_data(values, Grid(shape, affine, unit=unit), "mine"))
+    for origin in (0.0, 0.25):  # of the FOD: another one is asked for
+        fod = Grid(SHAPE, OBLIQUE + np.eye(4, k=3) * origin)
+        around = nib.Nifti1Image(np.pad(values.astype(np.uint8), 1), affine @ ONE_BEFORE)
+        wanted = resample_from_to(around, (SHAPE, fod.affine), order=0).get_fdata()
+        for _ in range(2):
+            found = fod_mask_of(layer, DisplaySpace.of(fod))
+            np.testing.assert_array_equal(found, wanted)
+    layer.data = np.zeros_like(layer.data)
+    with pytest.raises(InvalidMaskError, match="no voxel in common"):
+        fod_mask_of(layer, DisplaySpace.of(fod))
+    assert told == [RESAMPLED.format("mine")]
+
+
+def test_a_mask_that_was_moved_or_painted_elsewhere_is_refused_still() -> None:
+    """It is not shown where its file has it, or there is no file that says so."""
+    grid, fine = Grid(SHAPE, OBLIQUE), Grid((11, 13, 9), OBLIQUE @ np.diag([0.45, 0.45, 0.45, 1]))
+    moved = Layer.create(*mask_layer_data(np.ones(fine.shape), fine, "moved"))
+    moved.translate = np.array(moved.translate) + 1
+    painted = Labels(np.ones((4, 6, 5), int), name="painted")
+    for layer in (moved, painted):
+        with pytest.raises(InvalidMaskError, match=f"The mask {layer.name}.*mrgrid"):
+            fod_mask_of(layer, DisplaySpace.of(grid))
 
 
 def test_layers_are_offered_for_what_they_can_be() -> None:

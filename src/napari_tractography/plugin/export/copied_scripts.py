@@ -28,6 +28,7 @@ from ...errors import (
 from ...fields.readings import DEFAULT_FRAMES
 from ...files.volume_files import load_mask, load_volume
 from ...geometry.grid import Grid
+from ...model import masks
 from ...model.fod import Fod
 from ...model.parameters import WITH_TISSUES, ParameterSpec, TrackingParameters, parameter_specs
 from ...model.phantoms import PHANTOM_LMAX, is_phantom
@@ -176,7 +177,8 @@ def as_command(
         words += ["--frame", fod.frame]
     if mask_layer is not None:
         assert request.mask is not None
-        words += ["--mask", _no_flag(_file_of(mask_layer, request.mask, fod.grid))]
+        path = _file_of(mask_layer, request.mask, fod.grid, resampled=True)
+        words += ["--mask", _no_flag(path)]
     if isinstance(seeding, SeedSpheres):
         same = len(set(seeding.n_each)) == 1
         counts = request.select is None or len(seeding.n_each) > 1  # else a number says nothing
@@ -366,8 +368,15 @@ def _python_volume(
     )
 
 
-def _file_of(layer: Layer, voxels: NDArray[Any], grid: Grid, label: int | None = None) -> str:
-    """Return the file of a layer.
+def _file_of(
+    layer: Layer,
+    voxels: NDArray[Any],
+    grid: Grid,
+    label: int | None = None,
+    *,
+    resampled: bool = False,
+) -> str:
+    """Return the file of a layer; with `resampled` it may lie on another grid, as --mask may.
 
     Raises InvalidMaskError when there is none or it holds something else.
     """
@@ -377,7 +386,7 @@ def _file_of(layer: Layer, voxels: NDArray[Any], grid: Grid, label: int | None =
             f"The layer {layer.name!r} did not come from a file, which a command could read; save "
             "it, a region in Regions, or use Copy as Python, which contains it."
         )
-    if not _is_in_file(path, voxels, grid, label):
+    if not _is_in_file(path, voxels, grid, label, resampled=resampled):
         raise InvalidMaskError(
             f"The layer {layer.name!r} is not what {path} holds, painted since or in another order "
             "of axes; save it, a region in Regions, or use Copy as Python, which contains it."
@@ -385,10 +394,17 @@ def _file_of(layer: Layer, voxels: NDArray[Any], grid: Grid, label: int | None =
     return path
 
 
-def _is_in_file(path: str, voxels: NDArray[Any], grid: Grid, label: int | None) -> bool:
-    """Return whether a file holds a mask, voxel by voxel in the same order and position."""
+def _is_in_file(
+    path: str, voxels: NDArray[Any], grid: Grid, label: int | None, *, resampled: bool = False
+) -> bool:
+    """Return whether a file holds a mask, voxel by voxel in the same order and position.
+
+    Or, with `resampled`, one that becomes it on the grid.
+    """
     try:
         found, where = load_mask(path) if label is None else load_volume(path)
+        if resampled and not where.same_space(grid):
+            found, where = masks.resampled(found, where, grid, path), grid
     except TractographyError:
         return False  # gone, or of a kind that scripts do not read
     inside = found != 0 if label is None else found == label

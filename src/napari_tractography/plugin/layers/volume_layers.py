@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 from os import PathLike
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from napari.layers import Image, Labels, Layer
@@ -21,12 +22,18 @@ from ...errors import InvalidGridError, InvalidMaskError
 from ...fields.readings import AUTO
 from ...files.volume_files import has_many_values
 from ...geometry.grid import Grid
-from ...geometry.units import symbol
+from ...geometry.units import per_mm, symbol
 from ...model.fod import Fod
+from ...model.masks import RESAMPLED, resampled
+from ..notices import show_warning
 from ..space.display import DisplaySpace, display_space_of_layer, set_units, unit_of_layer
 from .fod_opening import FOD_KEY, FodOpening, contrast_limits
 
 LayerData = tuple[Any, dict[str, Any], str]
+# Of masks that were resampled the voxels, the grid and what became of them there, the last time.
+_resampled: WeakKeyDictionary[Layer, tuple[NDArray[np.bool_], Grid, NDArray[np.bool_]]] = (
+    WeakKeyDictionary()
+)
 
 MAP_KEY = "is_map"  # layer.metadata[MAP_KEY]: whether the file of a mask held many values
 # What holds little fades away, so that on a light background a slice is no black box.
@@ -242,8 +249,36 @@ def mask_layers(layers: Iterable[Layer]) -> list[Layer]:
     ]
 
 
+def fod_mask_of(layer: Layer, space: DisplaySpace) -> NDArray[np.bool_]:
+    """Return the mask that a layer shows, on the voxel grid of an FOD, resampled where need be.
+
+    As the command does: one from a file, which says where its voxels lie, may be on any grid. That
+    is told once. What was painted, moved on the screen, or says no voxel size, is
+    :func:`mask_of`'s. Raises InvalidMaskError as that, and when no voxel is inside.
+    """
+    own, grid = display_space_of_layer(layer), space.grid
+    try:
+        return mask_of(layer, space)
+    except InvalidMaskError:
+        if own.grid is None or grid is None or not knows_affine(layer):
+            raise
+        voxel = float(own.grid.voxel_sizes_mm.min()) * per_mm(own.grid.unit)
+        if moved_by(layer, own.grid) > POSITION_TOLERANCE * voxel:
+            raise
+    inside = np.nan_to_num(own.from_volume(np.asarray(layer.data))) != 0
+    last = _resampled.get(layer)
+    if last is None:
+        show_warning(RESAMPLED.format(layer.name))
+    # While a seed is dragged it is asked for again and again.
+    elif last[1].same_space(grid) and np.array_equal(last[0], inside):
+        return last[2]
+    found = resampled(inside, own.grid, grid, layer.name)
+    _resampled[layer] = inside, grid, found
+    return found
+
+
 def mask_of(layer: Layer, space: DisplaySpace) -> NDArray[np.bool_]:
-    """Return the mask that a 3-D layer shows, (x, y, z) bool on the voxel grid of an FOD.
+    """Return the mask that a 3-D layer shows, (x, y, z) bool, voxel by voxel on the grid of an FOD.
 
     True where the layer is neither zero nor NaN. A mask belongs to the voxels of the FOD that it
     covers on the screen: its file may store them in another order than the FOD's, and one painted

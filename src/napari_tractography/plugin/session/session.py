@@ -55,11 +55,11 @@ from ..layers.layer_watch import LayerWatch
 from ..layers.tissue_layers import tissue_layers, tissues_of
 from ..layers.volume_layers import (
     fod_grid_of,
+    fod_mask_of,
     fod_of,
     frame_of,
     is_map,
     mask_layers,
-    mask_of,
     opening_of,
     place,
     see_within,
@@ -962,7 +962,7 @@ class Session:
             raise closed
         seeding = self.make_seeding(state)
         mask_layer = self._layer_of(state.mask)
-        mask = None if mask_layer is None else mask_of(mask_layer, self._space_of(state))
+        mask = None if mask_layer is None else fod_mask_of(mask_layer, self._space_of(state))
         selects = state.seeding.counted == ACCEPTED and not isinstance(seeding, SeedVoxels)
         selects = selects or isinstance(seeding, SeedBetween)
         is_active = state is self.state
