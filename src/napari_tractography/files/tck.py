@@ -43,14 +43,13 @@ def read_tck(path: Path) -> StreamlineArrays:
     from .streamline_arrays import joined
 
     parts: list[StreamlineArrays] = []
+    entries: dict[bytes, bytes] = {}
     n_points = 0
-    for part in iter_tck(path, AT_ONCE):
+    for part in iter_tck(path, AT_ONCE, entries):
         parts.append(part)
         n_points += len(part.points)
         check_memory(path, (n_points, 3), 12 * n_points, "check the file")
     whole = joined(parts)
-    with opened(path) as stream:
-        _, entries = track_header(path, stream, MAGIC)
     if b"timestamp" not in entries:  # by which files beside it would be known
         return whole
     per_streamline, per_point, remarks = read_beside(
@@ -61,14 +60,21 @@ def read_tck(path: Path) -> StreamlineArrays:
     )
 
 
-def iter_tck(path: Path, n_streamlines: int) -> Iterator[StreamlineArrays]:
-    """Yield the points of :func:`read_tck`, so many streamlines at a time."""
+def iter_tck(
+    path: Path, n_streamlines: int, entries: dict[bytes, bytes] | None = None
+) -> Iterator[StreamlineArrays]:
+    """Yield the points of :func:`read_tck`, so many streamlines at a time.
+
+    `entries` is filled with those of the header.
+    """
     import numpy as np
 
     from .stored_images import check_memory
 
     with opened(path) as stream:
-        dtype, _ = track_header(path, stream, MAGIC)
+        dtype, found = track_header(path, stream, MAGIC)
+        if entries is not None:
+            entries |= found
         held, n_held, is_end = np.empty((0, 3), np.float32), 0, False
         parts = [held]
         while not is_end:
