@@ -48,12 +48,14 @@ def test_dialogs_offer_it(
     panel.tissues.open_button.click()
     panel.dissection.weights.click()
     assert asked == [
-        "Tractogram (*.tck *.trk *.trx *.vtk *.toy)",
+        "Tractogram (*.tck *.trk *.trx *.vtk *.toy);;MRtrix3 tracks, values in files beside (*.tck)"
+        ";;Tractogram and BIDS sidecar (*.tck *.trk *.trx *.vtk *.toy)",
         "FOD, peaks, tensors (*.nii *.nii.gz *.mif *.mif.gz *.mih *.pam5 *.toyvol)",
         "Mask (*.nii *.nii.gz *.mif *.mif.gz *.mih *.mgz *.mgh *.toyvol *.tif *.tiff *.npy "
         "*zarr.json *.zgroup *.zarray)",
         "Tissue image (*.nii *.nii.gz *.mif *.mif.gz *.mih *.mgz *.mgh *.toyvol)",
-        "Weights (*.txt *.csv *.trk *.trk.gz *.trx *.vtk *.vtp *.toy);;All files (*)",
+        "Weights (*.txt *.csv *.tck *.tck.gz *.trk *.trk.gz *.trx *.vtk *.vtp *.toy)"
+        ";;All files (*)",
     ]
     panel.save(tmp_path / "mine.toy")
     assert len(load_tractogram(tmp_path / "mine.toy")) == len(panel.session.tractogram)
