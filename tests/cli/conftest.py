@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -22,14 +23,22 @@ def drawing() -> nt.Fod:
     return make_phantom("arcs", lmax=6)
 
 
-@pytest.fixture
-def folder(tmp_path: Path, drawing: nt.Fod, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The current folder, with fod.nii.gz, mask.nii.gz and labels.nii.gz."""
-    nib.save(nib.Nifti1Image(drawing.coefficients, drawing.grid.affine), tmp_path / "fod.nii.gz")
-    save_volume(phantom_mask("arcs"), drawing.grid, tmp_path / "mask.nii.gz")
+@pytest.fixture(scope="session")
+def written(tmp_path_factory: pytest.TempPathFactory, drawing: nt.Fod) -> Path:
+    """A folder with fod.nii.gz, mask.nii.gz and labels.nii.gz, which takes a while to compress."""
+    place = tmp_path_factory.mktemp("written")
+    nib.save(nib.Nifti1Image(drawing.coefficients, drawing.grid.affine), place / "fod.nii.gz")
+    save_volume(phantom_mask("arcs"), drawing.grid, place / "mask.nii.gz")
     labels = np.ones(drawing.grid.shape, np.uint8)
     labels[drawing.grid.shape[0] // 2 :] = 4
-    save_volume(labels, drawing.grid, tmp_path / "labels.nii.gz")
+    save_volume(labels, drawing.grid, place / "labels.nii.gz")
+    return place
+
+
+@pytest.fixture
+def folder(tmp_path: Path, written: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The current folder, with files as in `written`."""
+    shutil.copytree(written, tmp_path, dirs_exist_ok=True)
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
