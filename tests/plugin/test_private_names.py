@@ -21,7 +21,7 @@ from napari._qt.layer_controls.qt_layer_controls_base import QtLayerControls
 from napari._qt.layer_controls.widgets.qt_widget_controls_base import QtWidgetControlsBase
 from napari._qt.qt_main_window import Window, _QtMainWindow
 from napari._vispy.layers.tracks import VispyTracksLayer
-from napari.components import ViewerModel
+from napari.components import LayerList, ViewerModel
 from napari.layers import Layer, Points, Surface, Tracks
 from vispy.geometry import MeshData
 from vispy.scene.visuals import Compound
@@ -48,6 +48,7 @@ ATTRIBUTES: dict[str, Any] = {
     "_on_layers_change": ViewerModel,
     "_qt_viewer": Window,
     "_quit_app": _QtMainWindow,
+    "_reemit_child_event": LayerList,
     "_slice_input": Layer,
     "_slicing_state": Layer,
     "_subvisuals": Compound,

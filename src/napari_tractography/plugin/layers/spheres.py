@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 from napari.layers.points.points import _PointsSlicingState
+from napari.layers.utils.color_transformations import transform_color
 from numpy.typing import NDArray
 
 from ..space.display import AXIS_LABELS, DisplaySpace
@@ -55,8 +56,11 @@ class Spheres(PointsOnVolume):
 
     @colour.setter
     def colour(self, colour: str) -> None:
-        self.border_color = self.current_border_color = colour
-        self.face_color = self.current_face_color = f"{colour}{TINT}"
+        for name, wanted in (("border_color", colour), ("face_color", f"{colour}{TINT}")):
+            now = [*getattr(self, name), *transform_color(getattr(self, f"current_{name}"))]
+            if (now != transform_color(wanted)).any():  # what is set again is drawn again
+                setattr(self, name, wanted)
+                setattr(self, f"current_{name}", wanted)
 
     @property
     def radii_mm(self) -> NDArray[np.float64]:

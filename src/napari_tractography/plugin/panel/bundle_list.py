@@ -84,6 +84,7 @@ class BundleSection(QWidget):  # type: ignore[misc]
         self.bundles = bundles
         self._colour_chosen = colour_chosen
         self._is_showing = Flag()
+        self._rows: list[tuple[Any, ...]] = []
         self.table = _Table(self)
         self.new = button("New", "Make a bundle without seeds and regions.")
         self.copy = button(
@@ -150,15 +151,20 @@ class BundleSection(QWidget):  # type: ignore[misc]
         with self._is_showing:
             if table.rowCount() != len(bundles):
                 table.setRowCount(len(bundles))
-            for number, bundle in enumerate(bundles):
-                self._show(number, bundle)
-            if self.bundles.active in bundles:
-                index = bundles.index(self.bundles.active)
+            ink = table.palette().color(QPalette.ColorRole.Text).name()
+            before, self._rows = self._rows, [(ink, *_row_of(bundle)) for bundle in bundles]
+            for number, row in enumerate(self._rows):
+                if number >= len(before) or row != before[number]:
+                    self._show(number, bundles[number])
+            active = self.bundles.active
+            if active in bundles:
+                index = bundles.index(active)
                 table.setCurrentCell(index, NAME)
                 self.up.setEnabled(index > 0)
                 self.down.setEnabled(index < len(bundles) - 1)
-        table.fit()
-        self.show_offer()
+        if self._rows != before:
+            table.fit()
+            self.show_offer()
 
     @property
     def foreign(self) -> Tracks | None:
@@ -271,13 +277,15 @@ class BundleSection(QWidget):  # type: ignore[misc]
 
     def activate(self, number: int) -> None:
         """Make the bundle of a row the active one."""
-        if not self._is_showing and 0 <= number < len(self.bundles.bundles):
-            self.bundles.activate(self.bundles.bundles[number])
+        bundles = [] if self._is_showing else self.bundles.bundles
+        if 0 <= number < len(bundles):
+            self.bundles.activate(bundles[number])
 
     def rename(self, number: int, name: str) -> None:
         """Take up a name that was typed into a row."""
         if not self._is_showing:
             self.bundles.rename(self.bundles.bundles[number], name)
+            self._rows = []
             self.refresh()  # also where the name was not taken
 
     def menu(self) -> QMenu:
@@ -420,6 +428,13 @@ def eye_icon(ink: QColor, *, is_open: bool) -> QIcon:
         painter.drawLine(QPointF(2.5, 13.5), QPointF(13.5, 2.5))
     painter.end()
     return _icon(picture)
+
+
+def _row_of(bundle: OpenBundle) -> tuple[Any, ...]:
+    """Return what a row shows of a bundle; where that is the same, so is the row."""
+    layer = bundle.streamlines_layer
+    drawn = (None, DEFAULT_MODE) if layer is None else (layer.n_all, layer.colour_by)
+    return bundle.state, *drawn
 
 
 def _mode_of(bundle: OpenBundle) -> str:

@@ -54,9 +54,9 @@ from .status import StatusPositions
 from .widgets.controls import (
     IgnoreWheel,
     align,
-    offer_layers,
     on_change,
     set_values,
+    show_choice,
     values_of,
 )
 from .widgets.dock_watch import DockWatch
@@ -405,7 +405,7 @@ class TractographyPanel(QWidget):  # type: ignore[misc]
                 (self.seeds.mask_choice, "seed_mask"),
                 (self.tissues.choice, "tissues"),
             ):
-                offer_layers(choice, session.chosen_input(name), quietly=True)
+                show_choice(choice, session.chosen_input(name))
             set_values(self.seeds.controls, dataclasses.asdict(bundle.state.seeding))
             if styled:
                 self.appearance.show_style(bundle.state.style, bundle.state.colour)

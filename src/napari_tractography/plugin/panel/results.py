@@ -219,7 +219,9 @@ class Results(QWidget):  # type: ignore[misc]
 
     def _show_notice(self, text: str) -> None:
         self.notice.setText(text)
-        self.notice.setStyleSheet(QUIET_STYLE if text in QUIET else NOTICE_STYLE)
+        style = QUIET_STYLE if text in QUIET else NOTICE_STYLE
+        if self.notice.styleSheet() != style:  # which is worked out again, were it set again
+            self.notice.setStyleSheet(style)
         is_outdated = text.startswith(OUTDATED.partition("{}")[0])
         self.notice.setToolTip(NOTICE_HELP.get(text, OUTDATED_HELP if is_outdated else ""))
         if text == IMPOSSIBLE:

@@ -44,7 +44,7 @@ from ..layers.volume_layers import label_colours, place, see_within
 from ..listening import Listening
 from ..space.display import DisplaySpace
 from ..space.extent import sliders_kept
-from ..space.layer_list import index_of_lowest, insert_beside, move_below
+from ..space.layer_list import index_of_lowest, insert_beside, listed_once, move_below
 from ..streamlines.layer import Streamlines
 from ..timers import delayed
 from ..words import plural
@@ -465,12 +465,14 @@ class Regions:
         return now.replace(regions=tuple(map(self._settled, now.bundle.regions)))
 
     def _show_spheres(self, layer: Spheres, spheres: NDArray[np.float64]) -> None:
-        layer.metadata[SPACE_KEY] = layer.space = self.space
+        if layer.metadata.get(SPACE_KEY) != self.space:
+            layer.metadata[SPACE_KEY] = layer.space = self.space
         size = 2 * spheres[:, 3] * self.space.per_mm
-        with sliders_kept(self.viewer, layer):
-            layer.data = self.space.shown_at(spheres[:, :3])
-        if not np.array_equal(layer.size, size):  # which would draw it again
-            layer.size = size
+        with listed_once(self.viewer, layer):
+            with sliders_kept(self.viewer, layer):
+                layer.data = self.space.shown_at(spheres[:, :3])
+            if not np.array_equal(layer.size, size):  # which would draw it again
+                layer.size = size
 
     def show_in(self, space: DisplaySpace) -> None:
         """Show spheres, which stay where they are in RAS+ mm, in another space."""

@@ -21,7 +21,7 @@ from ..flag import Flag
 from ..layers.on_volume import SeedPoints
 from ..space.display import AXIS_LABELS, DisplaySpace
 from ..space.extent import sliders_kept
-from ..space.layer_list import insert_beside
+from ..space.layer_list import insert_beside, listed_once
 from .wanted import OWN, no_values
 
 SEEDS_KEY = "seeds_in"  # layer.metadata[SEEDS_KEY] is the display space of a layer of seeds
@@ -102,13 +102,14 @@ class SeedLayer:
             self.shown = seeds
             return True
         layer = self.ensure_layer()
-        with self._is_showing:
+        with self._is_showing, listed_once(self.viewer, layer):
             layer.selected_data = set()
             positions = self.space.shown_at(seeds.positions_mm)
             with sliders_kept(self.viewer, layer):
                 layer.data = (positions - layer.translate) / layer.scale
-            layer.features = {**no_values(len(seeds)), **seeds.own}
-            layer.feature_defaults = no_values(1)  # those of the last seed, otherwise
+            if _have_own(self.shown) or _have_own(seeds):
+                layer.features = {**no_values(len(seeds)), **seeds.own}
+                layer.feature_defaults = no_values(1)  # those of the last seed, otherwise
             if (layer.size != seed_size_voxels(self.space)).any():  # which would draw it again
                 layer.size = seed_size_voxels(self.space)
         self.shown = seeds
@@ -227,6 +228,11 @@ def are_same(some: PlacedSeeds, others: PlacedSeeds) -> bool:
         return False
     one, other = ({**no_values(len(seeds)), **seeds.own} for seeds in (some, others))
     return all(np.array_equal(one[name], other[name], equal_nan=True) for name in OWN)
+
+
+def _have_own(seeds: PlacedSeeds) -> bool:
+    """Return whether any seed has a value of its own."""
+    return not all(np.isnan(values).all() for values in seeds.own.values())
 
 
 def outside(numbers: list[int]) -> str:

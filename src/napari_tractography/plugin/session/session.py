@@ -273,7 +273,7 @@ class Session:
             signals.append(self.seeds_changed.emit)
         if was is not None and not is_other and _differ(state, was, TRACKED_WITH):
             signals.append(self.changed.emit)
-        if _rows(before) != _rows(now):
+        if is_other or _rows_differ(before, now):
             signals.append(self.list_changed.emit)
         return signals
 
@@ -1200,14 +1200,19 @@ def _differ(one: BundleState, other: BundleState, names: Iterable[str]) -> bool:
     return any(getattr(one, name) is not getattr(other, name) for name in names)
 
 
-def _rows(snapshot: Snapshot) -> tuple[Any, ...]:
-    """Return what the list of bundles shows of a snapshot."""
-    rows = (
-        (number, state.name, state.colour, state.is_visible, state.path, state.min_weight,
-         id(state.tractogram), id(state.weights), tuple(map(id, state.style.values())))
-        for number, state in snapshot.bundles.items()
+def _rows_differ(one: Snapshot, other: Snapshot) -> bool:
+    """Return whether the list of bundles shows something else of one snapshot than of another."""
+    return list(one.bundles) != list(other.bundles) or any(
+        state is not other.bundles[number] and _row(state) != _row(other.bundles[number])
+        for number, state in one.bundles.items()
+    )
+
+
+def _row(state: BundleState) -> tuple[Any, ...]:
+    return (
+        state.name, state.colour, state.is_visible, state.path, state.min_weight,
+        id(state.tractogram), id(state.weights), tuple(map(id, state.style.values())),
     )  # fmt: skip
-    return (snapshot.active, *rows)
 
 
 def _in_part(request: Request, tractogram: Tractogram) -> Request:

@@ -5,7 +5,8 @@ Called by whatever adds a layer that the person did not ask to work on.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from napari.layers import Layer
@@ -18,6 +19,17 @@ def insert_beside(viewer: Any, layer: Layer, at: int | None = None) -> None:
     layers.insert(len(layers) if at is None else at, layer)
     if active is not None:
         layers.selection.active = active
+
+
+@contextmanager
+def listed_once(viewer: Any, layer: Layer) -> Iterator[None]:
+    """Keep the list from taking note of each change of a layer: once, at the end.
+
+    napari seeks the layer in the list with each event, and has its row drawn again.
+    """
+    with layer.events.blocker(viewer.layers._reemit_child_event):
+        yield
+    layer.events.thumbnail()
 
 
 def index_of_lowest(layers: Any, is_above: Callable[[Layer], bool]) -> int:

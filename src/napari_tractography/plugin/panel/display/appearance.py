@@ -171,6 +171,7 @@ class AppearanceSection(QWidget):  # type: ignore[misc]
         self._is_applying = Flag()
         # Whose look is set in napari's controls, too; weak, as layers that are removed go.
         self._followed: weakref.ref[Streamlines] | None = None
+        self._heard: weakref.WeakSet[Streamlines] = weakref.WeakSet()
         self._slab.changed.connect(self._on_slab)
         self.clustering = Clustering()
         self.clustering.coloured.connect(self.show_legend)
@@ -219,6 +220,10 @@ class AppearanceSection(QWidget):  # type: ignore[misc]
         self.axis.close()
         self.clustering.stop()
         self._follow(None)
+        for layer in self._heard:
+            for name in FOLLOWED:
+                layer.events[name].disconnect(self._on_layer_style)
+        self._heard.clear()
         self._source = None
 
     def refresh_layers(self) -> None:
@@ -295,19 +300,15 @@ class AppearanceSection(QWidget):  # type: ignore[misc]
 
     def _follow(self, layer: Streamlines | None) -> None:
         """Show what is set elsewhere, such as in napari's layer controls."""
-        before = None if self._followed is None else self._followed()
-        if layer is before:
-            return
-        for name in FOLLOWED:
-            if before is not None:
-                before.events[name].disconnect(self._on_layer_style)
-            if layer is not None:
+        if layer is not None and layer not in self._heard:  # once: connecting takes long
+            self._heard.add(layer)
+            for name in FOLLOWED:
                 layer.events[name].connect(self._on_layer_style)
         self._followed = None if layer is None else weakref.ref(layer)
 
-    def _on_layer_style(self, _event: Any = None) -> None:
+    def _on_layer_style(self, event: Any) -> None:
         layer = None if self._followed is None else self._followed()
-        if layer is None or self._is_applying or self._is_showing:
+        if layer is not event.source or self._is_applying or self._is_showing:
             return
         style = _style_of(layer)
         if layer.colour_by not in MODES:

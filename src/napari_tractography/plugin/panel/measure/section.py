@@ -168,10 +168,11 @@ class MeasureSection(QWidget):  # type: ignore[misc]
 
     def follow(self, _bundle: Any = None) -> None:
         """Show the lengths of the active bundle, and whether what is shown is out of date."""
-        shown = [bundle.tractogram for bundle in self._bundles()]
-        is_stale = self.shown is not None and not _same(shown, self._measured)
-        if self.shown is not None and (is_stale or self.note.text() == STALE):
-            show_text(self.note, STALE if is_stale else "")
+        if self.shown is not None:
+            shown = [bundle.tractogram for bundle in self._bundles()]
+            is_stale = not _same(shown, self._measured)
+            if is_stale or self.note.text() == STALE:
+                show_text(self.note, STALE if is_stale else "")
         if self.isVisible():
             lengths, least, most = self._lengths()
             self.histogram.show_lengths(lengths, least, most, self.session.space.unit)

@@ -84,6 +84,7 @@ class RegionSection(QWidget):  # type: ignore[misc]
         self._refused = refused
         self._run_between = run_between
         self._shown: list[Entry] = []
+        self._kinds: list[str] = []  # of the rows
         self._active: Layer | None = None  # the selected labels layer, whose mode is watched
         self.table = _Table(self.remove_selected)
         self.paint = button(
@@ -169,6 +170,7 @@ class RegionSection(QWidget):  # type: ignore[misc]
         if self._shown != entries:
             added = [entry for entry in entries if entry not in self._shown]
             self._build(list(entries))
+            self.table.selectionModel().clear()
             if any(entry.is_inactive for entry in added):
                 self.inactive_added.emit()
         for number, entry in enumerate(entries):
@@ -245,7 +247,11 @@ class RegionSection(QWidget):  # type: ignore[misc]
     # -- the table -----------------------------------------------------------------------------
 
     def _build(self, entries: list[Entry]) -> None:
+        """Have a row for each region; those of other regions are used again where they suit."""
+        before, self._kinds = self._kinds, [_kind_of(entry.layer) for entry in entries]
         self._shown = entries
+        if self._kinds == before:
+            return
         self.table.setRowCount(0)
         self.table.setRowCount(len(entries))
         for number, entry in enumerate(entries):
@@ -256,10 +262,10 @@ class RegionSection(QWidget):  # type: ignore[misc]
             role.addItems(STEERING)
             role.setToolTip(f"<qt>{ROLES_HELP}</qt>")
             for chosen in (role.currentTextChanged, role.textActivated):
-                chosen.connect(lambda text, entry=entry: self.session.regions.set_role(entry, text))
+                chosen.connect(lambda text, n=number: self._on_role(n, text))
             self.table.setCellWidget(number, 1, role)
-            box = self._size_box(entry) if isinstance(entry.layer, Spheres) else _label_box(entry)
-            box.valueChanged.connect(lambda value, entry=entry: self._on_number(entry, value))
+            box = _size_box() if isinstance(entry.layer, Spheres) else _label_box()
+            box.valueChanged.connect(lambda value, n=number: self._on_number(n, value))
             make_one_step_each(box, self.session.document)
             self.table.setCellWidget(number, 2, box)
         reached = [
@@ -301,13 +307,11 @@ class RegionSection(QWidget):  # type: ignore[misc]
         for widget in (role, box):
             widget.blockSignals(False)
 
-    def _size_box(self, entry: Entry) -> QDoubleSpinBox:
-        box = QDoubleSpinBox()
-        box.setDecimals(1)
-        box.setToolTip("Radius of the sphere.")
-        return box
+    def _on_role(self, number: int, role: str) -> None:
+        self.session.regions.set_role(self._shown[number], role)
 
-    def _on_number(self, entry: Entry, value: float) -> None:
+    def _on_number(self, number: int, value: float) -> None:
+        entry = self._shown[number]
         if isinstance(entry.layer, Spheres):
             self.session.regions.set_radius(entry, float(value) / self.session.space.per_mm)
         else:
@@ -392,7 +396,21 @@ def _swatch(colour: str) -> QIcon:
     return QIcon(swatch)
 
 
-def _label_box(entry: Entry) -> QSpinBox:
+def _kind_of(layer: Layer) -> str:
+    """Return what a row says of a region by its layer."""
+    if not isinstance(layer, Spheres):
+        return "label"
+    return "size" if len(layer.size) else "no size"
+
+
+def _size_box() -> QDoubleSpinBox:
+    box = QDoubleSpinBox()
+    box.setDecimals(1)
+    box.setToolTip("Radius of the sphere.")
+    return box
+
+
+def _label_box() -> QSpinBox:
     box = QSpinBox()
     box.setRange(0, LARGEST_LABEL)
     box.setSpecialValueText("any label")

@@ -121,7 +121,7 @@ class SeedSection(QWidget):  # type: ignore[misc]
             marks.show_units(space)
         radius, before = named["radius_mm"], self._default("radius_mm")
         self._radius_mm = rounded(space.in_proportion(SPECS["radius_mm"].default))
-        if radius.value == before:  # it was not set
+        if radius.value == before != self._radius_mm:  # it was not set
             self._suit_radius(before)
             radius.value = self._radius_mm
         self._mark()

@@ -66,6 +66,7 @@ class TrackingSection(QWidget):  # type: ignore[misc]
         self._marks = [DefaultMarks(c, SPECS, self._on_arrow) for c in (self.main, self.more)]
         self.main_form, self.more_form = (marks.form for marks in self._marks)
         self.arrows = {n: arrow for marks in self._marks for n, arrow in marks.arrows.items()}
+        self._seen = set(SPECS)  # the rows that are shown
         self.origin = wrapped(NOT_SUITED)
         self.reset = button(
             "Suit the FOD", "Choose step, cone, floor and lengths for the FOD again."
@@ -117,7 +118,9 @@ class TrackingSection(QWidget):  # type: ignore[misc]
         }
         for form, controls in ((self.main_form, self.main), (self.more_form, self.more)):
             for control in controls:
-                show_row(form, control, control.name in seen)
+                if control.name in seen ^ self._seen:
+                    show_row(form, control, control.name in seen)
+        self._seen = seen
         summary = self.session.tracking.summary()
         is_open = self.session.tracking.fod is not None
         lines = [html.escape(summary, quote=False) or (NONE_SUITED if is_open else NOT_SUITED)]

@@ -54,16 +54,19 @@ class Alignment(QWidget):  # type: ignore[misc]
         stack(self.tilted_rows, self.tilted, self.resample)
         self.moved_row = row(self.moved, self.put_back, stretch_first=True)
         stack(self, self.tilted_rows, self.moved_row)
-        self.follow(None)
+        self.show_moved()
+        self.show_tilted()
 
     def follow(self, fod_layer: Layer | None) -> None:
         """Tell of an FOD and what lies beside it; of none without one."""
+        before, self._fod_layer = self._fod_layer, fod_layer
+        if fod_layer is before:
+            return
         for name in TRANSFORM_EVENTS:  # as by napari's transform tool
-            if self._fod_layer is not None:
-                self._fod_layer.events[name].disconnect(self.show_moved)
+            if before is not None:
+                before.events[name].disconnect(self.show_moved)
             if fod_layer is not None:
                 fod_layer.events[name].connect(self.show_moved)
-        self._fod_layer = fod_layer
         self.show_moved()
         self.show_tilted()
 

@@ -304,6 +304,17 @@ def offer_layers(choice: Any, chosen: Layer | LayerRef | None, *, quietly: bool 
             choice.value = chosen
 
 
+def show_choice(choice: Any, chosen: Layer | LayerRef | None) -> None:
+    """Show what another bundle has chosen, quietly, among the layers that are offered already."""
+    offered = choice.choices
+    is_offered = chosen is None or chosen in offered
+    if is_offered and not any(isinstance(each, LayerRef) for each in offered):
+        with choice.changed.blocked():
+            choice.value = chosen
+    else:  # one of them was closed
+        offer_layers(choice, chosen, quietly=True)
+
+
 def form(controls: Sequence[Any], *, extra: Sequence[QWidget | None] = ()) -> QWidget:
     """Return controls below each other, with labels at the left and what is extra at the right."""
     whole = QWidget()
@@ -363,9 +374,9 @@ def values_of(controls: Iterable[Any]) -> dict[str, Any]:
 
 
 def set_values(controls: Iterable[Any], values: dict[str, Any]) -> None:
-    """Set the controls that `values` names."""
+    """Set the controls that `values` names, where they differ."""
     for control in controls:
-        if control.name in values:
+        if control.name in values and control.value != values[control.name]:
             control.value = values[control.name]
 
 

@@ -36,7 +36,9 @@ class DefaultMarks:
     ) -> None:
         self._specs = specs
         self.unit = MM  # of the volume
+        self._zoom = 1.0
         self._controls = {control.name: control for control in controls}
+        self._marked: dict[str, tuple[bool, Any]] = {}  # as they are shown
         # By the name of a control; enabled where it is not at its default.
         self.arrows = {name: _arrow() for name in self._controls}
         self.form: QWidget = form(controls, extra=list(self.arrows.values()))
@@ -46,12 +48,19 @@ class DefaultMarks:
 
     def show_units(self, space: DisplaySpace) -> None:
         """Show lengths in the unit of a volume, see :func:`.controls.show_units`."""
-        self.unit = space.unit
+        shown = space.unit, space.in_proportion(1.0)
+        if shown == (self.unit, self._zoom):
+            return
+        self.unit, self._zoom = shown
+        self._marked.clear()
         show_units(self.form, self._controls.values(), space)
 
     def mark(self, name: str, *, is_default: bool, default: Any = None) -> None:
         """Mark a control as being at its default or not; `default` is what the arrow gives."""
         arrow, control = self.arrows[name], self._controls[name]
+        if self._marked.get(name) == (is_default, default):
+            return
+        self._marked[name] = is_default, default
         arrow.setEnabled(not is_default)
         arrow.setText("" if is_default else ARROW)
         said = "" if is_default else f"Default: {value_text(self._specs[name], default, self.unit)}"
