@@ -71,7 +71,8 @@ class SeedLayer:
     def add(self, positions_zyx: NDArray[np.float64]) -> None:
         """Add seeds at (n, 3) display positions, (z, y, x) mm."""
         layer = self.ensure_layer()
-        layer.visible = True  # a seed that lands unseen is missed, or placed twice
+        if not layer.visible:  # a seed that lands unseen is missed, or placed twice
+            layer.visible = True
         layer.feature_defaults = no_values(1)
         with self._is_adding:
             layer.add((positions_zyx - layer.translate) / layer.scale)

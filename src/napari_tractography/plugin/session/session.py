@@ -323,9 +323,9 @@ class Session:
     def _order_layers(self) -> None:
         """Draw the streamlines in the order of the list, the last one on top."""
         layers = self.viewer.layers
-        wanted = [b.layer for b in self.bundles if b.is_shown and b.layer in layers]
-        positions = sorted(layers.index(layer) for layer in wanted)
-        for index, layer in zip(positions, wanted, strict=True):
+        positions = {layer: index for index, layer in enumerate(layers)}
+        wanted = [b.layer for b in self.bundles if b.is_shown and b.layer in positions]
+        for index, layer in zip(sorted(positions[x] for x in wanted), wanted, strict=True):
             if layers[index] is not layer:
                 layers.move(layers.index(layer), index)
 
