@@ -34,7 +34,9 @@ FOREIGN = ("napari", "vispy", "magicgui", "superqt", "qtpy", "PyQt6", "PySide6")
 
 # Attributes, and of what; an instance has what its class does not.
 ATTRIBUTES: dict[str, Any] = {
+    "_activate_on_insert": LayerList,
     "_add_widget_controls": QtLayerControls,
+    "_block_refresh": Layer,
     "_change_ndisplay": dynamic.QtWidgetControlsBase,  # called on rows of several layers
     "_clear_extent": Layer,
     "_colormap": Tracks,

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import threading
+from collections import Counter
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -20,9 +22,11 @@ from napari_tractography.files import servers
 from napari_tractography.geometry.grid import Grid
 from napari_tractography.model.phantoms import phantom_seeds_mm
 from napari_tractography.model.regions import Region
+from napari_tractography.plugin.background import THREAD_NAME
 from napari_tractography.plugin.panel import project_keeper
 from napari_tractography.plugin.panel.panel import TractographyPanel
 from napari_tractography.plugin.panel.project_button import ProjectButton
+from napari_tractography.plugin.timers import repeated
 
 ONE, OTHER = phantom_seeds_mm("cross")
 
@@ -60,6 +64,26 @@ def digests(panel: Any) -> dict[str, str]:
 def open_project(panel: Any, path: Path, qtbot: Any) -> None:
     assert panel.project.open_project(path)
     qtbot.waitUntil(lambda: panel.project.opening is None, timeout=WAIT_MS)
+
+
+def test_events_are_handled_between_two_bundles_that_are_shown(
+    study: Any, open_model: Any, qtbot: Any, tmp_path: Path
+) -> None:
+    """However fast they are made: keys and mouse need not wait for the last one."""
+    path, turns, shown = tmp_path / "study.tracts.json", Counter[str](), list[int]()
+    assert study.project.save(path)
+    again = open_model(prepared=False)
+    again.bundles.followed.connect(lambda _bundle: shown.append(turns["of the loop"]))
+    assert again.project.open_project(path)
+    for thread in threading.enumerate():
+        if thread.name == THREAD_NAME:
+            thread.join()  # all bundles are made, and none has been heard of
+    timer = repeated(again, 0, lambda: turns.update(["of the loop"]))
+    timer.start()
+    qtbot.waitUntil(lambda: again.project.opening is None, timeout=WAIT_MS)
+    timer.stop()
+    assert len(shown) == 2
+    assert shown[0] < shown[1]
 
 
 def test_a_saved_project_comes_back_with_the_same_digests(

@@ -82,6 +82,12 @@ class Spheres(PointsOnVolume):
         return _Slicing(self, data, cache)
 
 
+def is_of_named_spheres(event: Any) -> bool:
+    """Return whether an event of a list of layers tells the name of spheres, which none offers."""
+    is_name = event is not None and event.type == "renamed"
+    return is_name and isinstance(event.source[event.index], Spheres)
+
+
 class _Slicing(_PointsSlicingState):  # type: ignore[misc]
     """Slices as thick as the largest sphere, of which the projection shows the cross-section."""
 

@@ -16,6 +16,7 @@ from qtpy.QtWidgets import QCheckBox, QScrollArea, QVBoxLayout, QWidget
 from ...errors import TractographyError
 from ...model.seeding_parameters import SEED_SOURCES, SeedingParameters
 from ..flag import Flag
+from ..layers.spheres import is_of_named_spheres
 from ..notices import show_error, show_warning
 from ..session.filtering import Filtering
 from ..session.listing import BundleList
@@ -328,7 +329,9 @@ class TractographyPanel(QWidget):  # type: ignore[misc]
 
     # -- layers --------------------------------------------------------------------------------
 
-    def _refresh_layers(self, _event: Any = None) -> None:
+    def _refresh_layers(self, event: Any = None) -> None:
+        if is_of_named_spheres(event):
+            return
         self.session.take_reopened()
         self.data.refresh_layers()
         self.session.follow_volume()

@@ -8,6 +8,7 @@ from __future__ import annotations
 import dataclasses
 import logging
 import threading
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -33,7 +34,7 @@ from ...tracking.engine import iter_chunks
 from ...tracking.inputs import Execution, TrackingInput
 from ...tracking.report import Report
 from .. import acts
-from ..background import iterate
+from ..background import POLL_MS, iterate
 from ..document import (
     COLOURS,
     NO_LIMITS,
@@ -56,6 +57,7 @@ from ..run_seeding import (
 )
 from ..streamlines.editing import EditState
 from ..streamlines.layer import Streamlines
+from ..timers import delayed, repeated
 from ..words import plural
 from .listing import BundleList
 from .open_bundle import OpenBundle
@@ -73,12 +75,17 @@ class BundleProgress:
     progress: float  # of all bundles, from 0 to 1
     whole: Tractogram | None = None  # before edits, when the bundle is done
     request: Request | None = None  # what gave it
+    edited: EditState | None = None  # what the edits leave of them; None without edits
+    problem: str = ""  # why they are not edited
     error: str = ""  # why there are no streamlines
     report: Report = dataclasses.field(default_factory=Report)  # what tracked them, and how
 
 
 class Opening:
     """The tracking of all bundles of a project that is being opened, one after the other.
+
+    They are shown as they are made, each in a turn of the event loop of its own: between two of
+    them the window is drawn, and hears of keys and mouse.
 
     The list has a state for each bundle, by name. FODs that are on the screen need not be read
     twice. `problems` are sentences on what could not be made or is not as it was.
@@ -96,17 +103,47 @@ class Opening:
         self.cancelled = threading.Event()
         self._bundles = {bundle.name: bundle for bundle in bundles.bundles}
         self.fods = dict(fods)  # on the screen, by where they come from
+        self._last: BundleProgress | None = None  # of which was told
+        self._made: deque[BundleProgress] = deque()  # that are still to be shown
+        self._is_tracking = False
+        self._turn = delayed(None, 0, self._take_one)
+        self._poll = repeated(None, POLL_MS, self._tell)  # each time a bar is drawn
 
     def start(self) -> None:
         """Begin; `ended` is emitted at the end."""
+        self._is_tracking = True
+        self._poll.start()
         session = self.bundles.session
-        iterate(partial(_track, self, session.execution), self._on_progress, self._on_finished)
+        iterate(partial(_track, self, session.execution), self._on_progress, self._on_tracked)
 
     def cancel(self) -> None:
         """Track no more; bundles without streamlines keep their seeds and regions."""
         self.cancelled.set()
 
     def _on_progress(self, progress: BundleProgress) -> None:
+        self._last = progress
+        if progress.error or progress.whole is not None:
+            self._made.append(progress)
+            self._turn.start()
+
+    def _on_tracked(self) -> None:
+        self._is_tracking = False
+        self._turn.start()
+
+    def _tell(self) -> None:
+        if self._last is not None:
+            self.progressed.emit(self._last.name, self._last.progress)
+
+    def _take_one(self) -> None:
+        """Show the next bundle, or end where there is none and will be none."""
+        if self._made:
+            self._take(self._made.popleft())
+            self._turn.start()
+        elif not self._is_tracking:
+            self._poll.stop()
+            self.ended.emit(self)
+
+    def _take(self, progress: BundleProgress) -> None:
         bundle = self._bundles.get(progress.name)
         if progress.error:
             self.problems.append(f"{progress.name}: {progress.error}")
@@ -114,19 +151,17 @@ class Opening:
             pass
         elif bundle is not None and bundle.is_there:
             self._show(bundle, progress)
-        self.progressed.emit(progress.name, progress.progress)
 
     def _show(self, bundle: OpenBundle, progress: BundleProgress) -> None:
         """Show the streamlines of a bundle, edited, and compare their digest."""
         kept, whole, request = self.project.bundles[progress.name], progress.whole, progress.request
         assert whole is not None
-        edits, filters = split_filters(kept.source)
-        edited = None
-        try:
-            edited = EditState.after(whole, edits) if edits else None
-        except TractographyError as error:
-            self.problems.append(f"{progress.name}: {error}")
+        edited, (_, filters) = progress.edited, split_filters(kept.source)
+        if progress.problem:
+            self.problems.append(f"{progress.name}: {progress.problem}")
         grid = None if request is None else request.fod.grid
+        layer = self.bundles.session.ensure_streamlines_layer(bundle)
+        give_style(layer, bundle.state)  # first: what is drawn once need not be drawn again
         bundle.amend(
             everywhere=True,  # no step: it was always there
             result=Result(whole, request, grid, report=progress.report),
@@ -141,9 +176,7 @@ class Opening:
             self.bundles.history.precede(
                 f"Edit {bundle.name}", acts.change(bundle.id, edits=None, tractogram=whole)
             )
-        layer = bundle.streamlines_layer
-        assert layer is not None
-        give_style(layer, bundle.state)
+        give_style(layer, bundle.state)  # colours, too, now that it has streamlines
         try:
             _filter(bundle, layer, filters, kept.source.folder)
         except TractographyError as error:
@@ -163,9 +196,6 @@ class Opening:
                 kept.source.check(shown, progress.report.backend)
         elif known:
             self.n_proven += 1
-
-    def _on_finished(self) -> None:
-        self.ended.emit(self)
 
     def summary(self) -> str:
         """Return what was proved and what was not, in sentences."""
@@ -207,7 +237,7 @@ def _one(
     """Track one bundle, or read its file."""
     source, done = bundle.source, (number + 1) / n
     if not isinstance(source, Recipe):
-        yield BundleProgress(bundle.name, done, source.read())
+        yield _edited(bundle, BundleProgress(bundle.name, done, source.read()))
         return
     asked = dataclasses.replace(source.fod, sha256="")
     if asked in opening.fods and asked not in bundle.fods:
@@ -243,7 +273,18 @@ def _one(
         arrived=_arrived(inputs, parts),
     )
     whole = source.weighted(Tractogram.concatenate(parts))
-    yield BundleProgress(bundle.name, done, whole, request, report=report)
+    yield _edited(bundle, BundleProgress(bundle.name, done, whole, request, report=report))
+
+
+def _edited(bundle: Bundle, made: BundleProgress) -> BundleProgress:
+    """Return streamlines with what the edits of their bundle leave of them."""
+    edits, _ = split_filters(bundle.source)
+    assert made.whole is not None
+    try:
+        edited = EditState.after(made.whole, edits) if edits else None
+    except TractographyError as error:
+        return dataclasses.replace(made, problem=str(error))
+    return dataclasses.replace(made, edited=edited)
 
 
 def _arrived(inputs: TrackingInput, parts: Sequence[Tractogram]) -> Arrived | None:

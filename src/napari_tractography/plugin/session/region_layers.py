@@ -468,11 +468,11 @@ class Regions:
         if layer.metadata.get(SPACE_KEY) != self.space:
             layer.metadata[SPACE_KEY] = layer.space = self.space
         size = 2 * spheres[:, 3] * self.space.per_mm
-        with listed_once(self.viewer, layer):
-            with sliders_kept(self.viewer, layer):
+        with listed_once(self.viewer, layer), sliders_kept(self.viewer, layer):
+            with layer._block_refresh():  # drawn once, with both
                 layer.data = self.space.shown_at(spheres[:, :3])
-            if not np.array_equal(layer.size, size):  # which would draw it again
                 layer.size = size
+            layer.refresh()
 
     def show_in(self, space: DisplaySpace) -> None:
         """Show spheres, which stay where they are in RAS+ mm, in another space."""

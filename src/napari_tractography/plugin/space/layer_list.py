@@ -15,10 +15,11 @@ from napari.layers import Layer
 def insert_beside(viewer: Any, layer: Layer, at: int | None = None) -> None:
     """Insert a layer, on top by default; the layer that is active stays active."""
     layers = viewer.layers
-    active = layers.selection.active
-    layers.insert(len(layers) if at is None else at, layer)
-    if active is not None:
-        layers.selection.active = active
+    layers._activate_on_insert = layers.selection.active is None
+    try:
+        layers.insert(len(layers) if at is None else at, layer)
+    finally:
+        layers._activate_on_insert = True
 
 
 @contextmanager
