@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import gc
+import sys
 from collections import Counter
 from typing import Any
 
@@ -164,3 +166,15 @@ def test_a_row_shows_its_name_again_where_what_was_typed_is_none(open_bundles: A
     item = panel.bundle_list.table.item(1, 2)
     item.setText("  ")
     assert item.text() == "1"
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="drivers of Windows need the search")
+def test_no_garbage_is_searched_where_a_bundle_has_fewer_regions(open_bundles: Any) -> None:
+    panel = open_bundles(2)
+    panel.session.regions.add_sphere(np.zeros(3), 4.0)
+    frozen = list[int]()
+    panel.viewer.layers.events.removed.connect(lambda _event: frozen.append(gc.get_freeze_count()))
+    panel.bundle_list.activate(1)
+    assert len(frozen) == 1
+    assert frozen[0] > 10_000
+    assert gc.get_freeze_count() == 0

@@ -44,7 +44,13 @@ from ..layers.volume_layers import label_colours, place, see_within
 from ..listening import Listening
 from ..space.display import DisplaySpace
 from ..space.extent import sliders_kept
-from ..space.layer_list import index_of_lowest, insert_beside, listed_once, move_below
+from ..space.layer_list import (
+    index_of_lowest,
+    insert_beside,
+    listed_once,
+    move_below,
+    remove_at_once,
+)
 from ..streamlines.layer import Streamlines
 from ..timers import delayed
 from ..words import plural
@@ -345,7 +351,7 @@ class Regions:
             for state in self._shown:
                 self._show(state, free, placed, is_new=state.id not in ids_before)
             for layer in free:
-                self.viewer.layers.remove(layer)
+                remove_at_once(self.viewer, layer)
             self._colour()
         self.list_changed.emit()
         return True
