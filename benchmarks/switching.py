@@ -4,15 +4,17 @@ Run as::
 
     scripts/headless.sh python benchmarks/switching.py [--bundles N ...] [--switches N] [--json]
 
-on a machine with nothing else to do. Each bundle has a seed, a region and streamlines; another row
-of the list is selected, as by a click, first in order and then back. "switched" is until that
-call returns, when layers and panel are those of the other bundle, on the clock and of a processor;
-"handled" is until the window has done all that follows, the frame among it.
+on a machine with nothing else to do. Each bundle has a seed, a sphere of its own size, in every
+other one of another role, and streamlines, in all those of one run; another row of the list is
+selected, as by a click, first in order and then back. "switched" is until that call returns, when
+layers and panel are those of the other bundle, on the clock and of a processor; "handled" is until
+the window has done all that follows, the frame among it.
 """
 
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import json
 import os
 import platform
@@ -24,6 +26,7 @@ import numpy as np
 from qtpy.QtWidgets import QApplication
 
 from napari_tractography.model.phantoms import make_phantom, phantom_seeds_mm
+from napari_tractography.plugin.document import PlacedSeeds, RegionState
 from napari_tractography.plugin.layers.volume_layers import fod_layer_data
 from napari_tractography.plugin.panel.panel import TractographyPanel
 
@@ -32,7 +35,7 @@ WARM_UP = 2
 
 
 def open_window(n_bundles: int) -> tuple[napari.Viewer, TractographyPanel]:
-    """Open a window with so many bundles, each tracked from a place of its own."""
+    """Open a window with so many bundles, each with a seed and a sphere of its own."""
     viewer = napari.Viewer(show=True)
     fod = make_phantom("cross", lmax=6)
     viewer._add_layer_from_data(*fod_layer_data(fod))
@@ -40,16 +43,26 @@ def open_window(n_bundles: int) -> tuple[napari.Viewer, TractographyPanel]:
     viewer.window.add_dock_widget(panel, area="right")
     panel.set_parameters(n_per_seed=N_STREAMLINES)
     seeds = np.asarray(phantom_seeds_mm("cross"))
-    shifts = np.random.default_rng(0).normal(size=(n_bundles, 3))
-    for number, shift in enumerate(shifts):
-        if number:
-            panel.bundles.add()
-        seed = seeds[number % len(seeds)] + shift
-        panel.session.add_seeds_mm(seed[None])
-        panel.session.regions.add_sphere(panel.session.space.to_display(seed[None])[0], 6.0)
-        panel.run()
-        while panel.runs.is_busy:
-            QApplication.processEvents()
+    panel.session.add_seeds_mm(seeds[:1])
+    panel.run()
+    while panel.runs.is_busy:
+        QApplication.processEvents()
+    tracked, new_id = panel.session.state, panel.session.document.new_id
+    states = []
+    for number, shift in enumerate(np.random.default_rng(0).normal(size=(n_bundles, 3))):
+        seed, sphere = seeds[number % len(seeds)] + shift, np.array([[*shift, 5 + shift[0]]])
+        role = ("include", "exclude")[number % 2]
+        region = RegionState(new_id(), f"Sphere {number}", role, spheres=sphere)
+        states.append(
+            dataclasses.replace(
+                tracked,
+                name=f"Bundle {number}",
+                seeds=PlacedSeeds(seed[None], tracked.seeds.own),
+                regions=(region,),
+            )
+        )
+    panel.bundles.replace_all(states)
+    QApplication.processEvents()
     return viewer, panel
 
 

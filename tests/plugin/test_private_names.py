@@ -37,10 +37,12 @@ ATTRIBUTES: dict[str, Any] = {
     "_activate_on_insert": LayerList,
     "_add_widget_controls": QtLayerControls,
     "_block_refresh": Layer,
+    "_border": Points,
     "_change_ndisplay": dynamic.QtWidgetControlsBase,  # called on rows of several layers
     "_clear_extent": Layer,
     "_colormap": Tracks,
     "_data_slice": Layer,
+    "_face": Points,
     "_get_base_state": Layer,
     "_layer": QtWidgetControlsBase,
     "_light_direction": VispyLitSurface,

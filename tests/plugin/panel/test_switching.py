@@ -80,7 +80,15 @@ def test_a_switch_touches_as_many_layers_among_many_bundles_as_among_few(
     listed, heard, n_looks = few
     assert listed == {"thumbnail": 2, "name": 1, "renamed": 1}  # of the seeds and of the sphere
     assert heard == {"set_data": 2, "features": 2}  # napari tells of features with all data
-    assert n_looks == 2  # for values of streamlines, and for slices when a layer is renamed
+    assert n_looks == 1  # for values of streamlines
+
+
+def test_spheres_of_another_role_are_drawn_once(open_bundles: Any) -> None:
+    panel = open_bundles(2)
+    _, heard, _ = counted(panel, 1)
+    assert heard == {"set_data": 2, "features": 2}  # with all else
+    panel.regions.table.cellWidget(0, 1).setCurrentText("stop")
+    assert heard["face_color"] == 1
 
 
 def test_a_switch_asks_no_step_before_it(

@@ -56,11 +56,18 @@ class Spheres(PointsOnVolume):
 
     @colour.setter
     def colour(self, colour: str) -> None:
-        for name, wanted in (("border_color", colour), ("face_color", f"{colour}{TINT}")):
-            now = [*getattr(self, name), *transform_color(getattr(self, f"current_{name}"))]
-            if (now != transform_color(wanted)).any():  # what is set again is drawn again
-                setattr(self, name, wanted)
-                setattr(self, f"current_{name}", wanted)
+        inside = f"{colour}{TINT}"
+        outlines = [*self.border_color, *transform_color(self.current_border_color)]
+        tints = [*self.face_color, *transform_color(self.current_face_color)]
+        if not ((outlines != transform_color(colour)) | (tints != transform_color(inside))).any():
+            return
+        with (
+            self._border.events.blocker_all(),
+            self._face.events.blocker_all(),
+            self.events.border_color.blocker(),
+        ):
+            self.border_color = self.current_border_color = colour
+            self.face_color = self.current_face_color = inside  # with which both are drawn
 
     @property
     def radii_mm(self) -> NDArray[np.float64]:

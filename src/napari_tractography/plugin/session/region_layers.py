@@ -387,7 +387,7 @@ class Regions:
         if isinstance(layer, Spheres):
             is_elsewhere = layer.metadata.get(SPACE_KEY) != self.space
             if before is None or state.spheres is not before.spheres or is_elsewhere:
-                self._show_spheres(layer, state.spheres)
+                self._show_spheres(layer, state.spheres, entry.colour)
         elif state.painted is not None and (before is None or state.painted is not before.painted):
             layer.data = state.painted.written(np.asarray(layer.data))
 
@@ -430,7 +430,8 @@ class Regions:
             if fits:
                 layer = fits[0]
                 free.remove(layer)
-                layer.visible = True
+                if not layer.visible:  # set again, all layers would be put in order
+                    layer.visible = True
             else:
                 layer = self._sphere_layer(np.empty((0, 3)), SPHERE_RADIUS_MM, state.name)
             if initial is not None and initial.center_mm is not None:
@@ -470,14 +471,16 @@ class Regions:
             return now
         return now.replace(regions=tuple(map(self._settled, now.bundle.regions)))
 
-    def _show_spheres(self, layer: Spheres, spheres: NDArray[np.float64]) -> None:
+    def _show_spheres(self, layer: Spheres, spheres: NDArray[np.float64], colour: str = "") -> None:
         if layer.metadata.get(SPACE_KEY) != self.space:
             layer.metadata[SPACE_KEY] = layer.space = self.space
         size = 2 * spheres[:, 3] * self.space.per_mm
         with listed_once(self.viewer, layer), sliders_kept(self.viewer, layer):
-            with layer._block_refresh():  # drawn once, with both
+            with layer._block_refresh(), layer.events.face_color.blocker():  # drawn once, with all
                 layer.data = self.space.shown_at(spheres[:, :3])
                 layer.size = size
+                if colour:
+                    layer.colour = colour
             layer.refresh()
 
     def show_in(self, space: DisplaySpace) -> None:

@@ -352,8 +352,13 @@ class Session:
         return bundle.layer
 
     def _insert(self, bundle: OpenBundle, layer: Streamlines) -> None:
+        """Insert a layer below those of the bundles after its own, and below what is in front."""
+        bundles = self.bundles
+        later = bundles[bundles.index(bundle) + 1 :] if bundle in bundles else []
+        above = {each.layer for each in later if each.is_shown}
         with self.is_inserting:
-            insert_beside(self.viewer, layer, index_of_lowest(self.viewer.layers, is_in_front))
+            at = index_of_lowest(self.viewer.layers, lambda x: is_in_front(x) or x in above)
+            insert_beside(self.viewer, layer, at)
             bundle.is_shown = True
             self._order_layers()
 

@@ -20,6 +20,7 @@ from ....model.parameters import ParameterSpec
 from ...flag import Flag
 from ...layers.planes import SlicePlanes, plane_sources
 from ...layers.sources.image_layers import OF_IMAGE_KEY
+from ...layers.spheres import is_of_named_spheres
 from ...layers.volume_layers import FADED, voxels_of
 from ...listening import Listening
 from ...session.session import Session
@@ -170,7 +171,9 @@ class SlicesBox(QWidget):  # type: ignore[misc]
         self._close_planes()
         self.follow()
 
-    def _on_layers(self, _event: Any = None) -> None:
+    def _on_layers(self, event: Any) -> None:
+        if is_of_named_spheres(event):
+            return
         self.choice.reset_choices()
         planes = self.planes
         if planes is None or planes.layer in self.viewer.layers:
