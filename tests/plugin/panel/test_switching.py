@@ -151,11 +151,11 @@ def test_values_that_a_seed_has_of_its_own_stay_in_their_bundle(open_bundles: An
     panel.session.seeds.set_own([0], "n_per_seed", 7)
     for _ in range(2):
         panel.bundle_list.activate(1)
-        layer = panel.session.seeds_layer
+        layer = panel.session.seeds.layer
         assert np.isnan(layer.features["n_per_seed"]).all()
         assert np.isnan(layer.feature_defaults["n_per_seed"]).all()
         panel.bundle_list.activate(0)
-        assert panel.session.seeds_layer.features["n_per_seed"].tolist() == [7.0]
+        assert panel.session.seeds.layer.features["n_per_seed"].tolist() == [7.0]
 
 
 def test_controls_follow_the_layer_of_the_active_bundle_alone(open_bundles: Any) -> None:

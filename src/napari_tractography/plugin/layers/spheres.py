@@ -33,6 +33,12 @@ class Spheres(PointsOnVolume):
         Further arguments of :class:`napari.layers.Points`.
     """
 
+    # Of Points, which has no types for them.
+    border_color: Any
+    current_border_color: Any
+    face_color: Any
+    current_face_color: Any
+
     def __init__(
         self, centres: Any, radius_mm: float, *, space: DisplaySpace, **kwargs: Any
     ) -> None:
