@@ -17,7 +17,7 @@ from hands import (
     lie_still,
     tracking_threads,
 )
-from qtpy.QtCore import Qt, QTimer
+from qtpy.QtCore import QPoint, Qt, QTimer
 from qtpy.QtWidgets import (
     QAbstractButton,
     QAbstractSpinBox,
@@ -127,6 +127,23 @@ def test_nothing_is_cut_off_at_1280_by_800(open_window: Any, cross: Any, settle:
         assert_nothing_is_cut_off(panel)
 
 
+def test_a_seed_and_a_bundle_move_nothing_under_the_mouse(open_window: Any, cross: Any) -> None:
+    panel = open_window(cross, size=(1280, 800))
+
+    def heights(*widgets: QWidget) -> list[int]:
+        lie_still(panel)
+        return [widget.mapTo(panel.window(), QPoint()).y() for widget in widgets]
+
+    headers = [section.header for section in panel.findChildren(Section)]
+    before = heights(*headers)
+    panel.session.add_seeds_mm(MIDDLE)
+    assert heights(*headers) == before
+    tools = panel.bundle_list.new, panel.bundle_list.history_label
+    before = heights(*tools)
+    panel.bundle_list.new.click()
+    assert heights(*tools) == before
+
+
 def assert_nothing_is_cut_off(panel: TractographyPanel) -> None:
     assert panel.window().height() <= 800
     assert panel.visibleRegion().boundingRect().height() == panel.height()
@@ -145,9 +162,8 @@ def assert_nothing_is_cut_off(panel: TractographyPanel) -> None:
             room = control.findChild(QWidget, "qt_spinbox_lineedit")
             if room is not None and len(text) < 8:
                 assert room.width() >= control.fontMetrics().horizontalAdvance(text)
-    assert panel.results.label.height() >= panel.results.label.heightForWidth(
-        panel.results.label.width()
-    )
+    brief = panel.results.brief
+    assert brief.height() >= brief.heightForWidth(brief.width())
     starts = {
         control.x()
         for form in panel.forms

@@ -22,6 +22,7 @@ from napari_tractography.model.stop import StopReason
 from napari_tractography.model.tissues import Tissues
 from napari_tractography.plugin.panel import results
 from napari_tractography.plugin.panel.panel import TractographyPanel
+from napari_tractography.plugin.panel.results import in_brief
 from napari_tractography.plugin.session import runs
 from napari_tractography.plugin.session.previews import FIRST_GUESS
 from napari_tractography.tracking.report import PREPARING, STANDING_IN
@@ -181,7 +182,7 @@ def test_run_and_cancel_stay_where_they_are(open_window: Any, cross: Any, settle
     panel.results.show_text("<br>".join(["a line of the result"] * 12))
     lie_still(panel)
     assert places(panel) == before
-    label = panel.results.label
+    label = panel.results.brief
     assert label.height() >= label.heightForWidth(label.width())  # and no line is cut off
     assert label.visibleRegion().boundingRect() == label.rect()
     panel.results.show_text("")
@@ -193,14 +194,38 @@ def test_run_and_cancel_stay_where_they_are(open_window: Any, cross: Any, settle
     assert places(panel) == before
 
 
-def test_a_usual_result_finds_room_and_moves_nothing(open_window: Any, cross: Any) -> None:
+def test_of_a_result_one_line_is_seen_and_all_of_it_when_asked_for(
+    open_window: Any, cross: Any, settle: Any
+) -> None:
     panel = open_window(cross, size=(1280, 800))
-    label = panel.results.label
     lie_still(panel)
-    before = label.height()
-    panel.results.show_text("<br>".join(["a line of the result"] * results.LINES))
+    before = panel.results.height()
+    panel.session.add_seeds_mm(MIDDLE)
+    panel.run()
+    settle(panel)
     lie_still(panel)
-    assert label.heightForWidth(label.width()) <= label.height() == before
+    shown = panel.results
+    whole = shown.label.text()
+    assert shown.brief.text().startswith(whole.partition("<br>")[0])
+    assert shown.brief.isVisible()
+    assert not shown.label.isVisible()
+    assert shown.height() <= before
+    shown.brief.linkActivated.emit("more")
+    lie_still(panel)
+    assert shown.label.isVisible()
+    assert not shown.brief.isVisible()
+    assert shown.label.height() >= shown.label.heightForWidth(shown.label.width())
+    shown.less.linkActivated.emit("less")
+    assert shown.brief.isVisible()
+    assert not shown.label.isVisible()
+
+
+def test_what_is_bold_is_said_at_once_and_what_is_wrong_is_said_whole() -> None:
+    advised = "<b>3 streamlines</b>, mean 4 mm<br>Of 9 seeds, 3<br><b>Only 3 of 9: seed nearer.</b>"
+    assert in_brief(advised).count("<br>") == 1
+    assert "Only 3" in in_brief(advised)
+    assert "Of 9 seeds" not in in_brief(advised)
+    assert in_brief("No streamlines.<br>Lower the floor.") == "No streamlines.<br>Lower the floor."
 
 
 @pytest.mark.usefixtures("long_runs")

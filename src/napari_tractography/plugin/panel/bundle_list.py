@@ -52,13 +52,12 @@ from ..streamlines.colours import (
 )
 from ..streamlines.layer import Streamlines
 from .widgets.busy_dialog import errors_shown
-from .widgets.layout import add_entry, button, keys_here, row, stack
+from .widgets.layout import LINK, add_entry, button, keys_here, row, stack
 
 MAX_ROWS = 6  # that are seen at once
 EYE, COLOUR, NAME, COUNT = range(4)
 ICON = 16  # pixels
 NARROW = 24  # pixels, of a column of icons
-LINK = "color: #5b8def"  # to be read in a dark and in a light window
 GLYPH_STYLE = "padding: 3px 4px;"
 HELP = (
     "The bundles of this window. Seeds, regions, parameters and edits below are those of the "
@@ -130,7 +129,8 @@ class BundleSection(QWidget):  # type: ignore[misc]
         self.offer.setTextInteractionFlags(self.history_label.textInteractionFlags())
         self.offer.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)
         self.offer.linkActivated.connect(lambda _link: self.take_tracks())
-        stack(self, self.table, self.tools, self.history_label, self.offer, spacing=5)
+        # Above the list, which grows: so nothing moves under the mouse.
+        stack(self, self.tools, self.history_label, self.table, self.offer, spacing=5)
         self.new.clicked.connect(lambda: bundles.add())
         self.copy.clicked.connect(lambda: bundles.duplicate())
         self.mirror.clicked.connect(mirror)
@@ -247,7 +247,6 @@ class BundleSection(QWidget):  # type: ignore[misc]
         if history.next:
             parts += [f"<a style='{LINK}' href='redo'>Redo: {_plain(history.next)}</a>"]
         self.history_label.setText(" · ".join(parts))
-        self.history_label.setVisible(bool(parts))
 
     # -- what a person does --------------------------------------------------------------------
 

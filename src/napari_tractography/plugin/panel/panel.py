@@ -164,7 +164,11 @@ class TractographyPanel(QWidget):  # type: ignore[misc]
         self.save_button = SaveButton(self.session, self.bundles)
         self.save = self.save_button.save  # for scripts
         self.screenshot_button = button("Screenshot...", "Save a picture of the canvas as PNG.")
+        self.figure_button = button(
+            "Figure...", "A figure for a paper: cm and dpi, white or no background, legend, scale."
+        )
         self.pictures = Pictures(self.viewer)
+        self.pictures.setParent(self)
         self.output = OutputMenu(self.session, self.pictures)
         self.project = ProjectButton(self.bundles, keep=self._remember)
         self.indexing = ProgressRow(
@@ -226,8 +230,9 @@ class TractographyPanel(QWidget):  # type: ignore[misc]
         self._foot = QWidget()
         foot_layout = QVBoxLayout(self._foot)
         foot_layout.setContentsMargins(8, 4, 8, 6)
-        output = row(self.save_button, self.project, self.screenshot_button, self.output)
-        foot_layout.addWidget(Section("Results", self.results, output, self.pictures))
+        foot_layout.addWidget(self.results)
+        outputs = self.project, self.screenshot_button, self.figure_button, self.output
+        foot_layout.addWidget(row(self.save_button, *outputs))
         foot_layout.addWidget(self.results.notice)
         foot_layout.addWidget(self.results.progress)
         # Last, so that it stays where it is whatever is said above it.
@@ -249,6 +254,7 @@ class TractographyPanel(QWidget):  # type: ignore[misc]
         self.cancel_button.clicked.connect(self.runs.cancel)
         self.live.toggled.connect(self._on_live)
         self.screenshot_button.clicked.connect(self.pictures.ask)
+        self.figure_button.clicked.connect(self.pictures.ask_figure)
         session, runs = self.session, self.runs
         runs.started.connect(self._on_run_started)
         runs.finished.connect(self._on_run_finished)

@@ -29,10 +29,11 @@ from ..session.session import Session
 from ..streamlines.layer import Streamlines
 from ..timers import delayed
 from ..words import plural
-from .widgets.layout import stack
+from .widgets.layout import LINK, stack, wrapped
 
 PROGRESS_STEPS = 1000
-LINES = 7  # room for the usual result, so that little moves
+MORE = ' <a href="more" style="{}">more</a>'
+LESS = '<a href="less" style="{}">less</a>'
 REASONS_SHOWN = 3
 PREPARING_SECONDS = 0.5  # without a sign of a run, before the notice says why
 NOTICE_MS = 150  # after the last change, before the result is compared with what is set now
@@ -69,7 +70,10 @@ QUIET = (SLOWER,)  # what needs no action
 
 
 class Results(QWidget):  # type: ignore[misc]
-    """Text of the result, with a notice and a progress bar that the panel shows elsewhere."""
+    """Text of the result, with a notice and a progress bar that the panel shows elsewhere.
+
+    Of the text what is bold is seen, and all of it when a person asks for more.
+    """
 
     def __init__(self, session: Session, runs: RunControl) -> None:
         super().__init__()
@@ -80,14 +84,19 @@ class Results(QWidget):  # type: ignore[misc]
         self._before_of: Tractogram | None = None  # and the result that it is of
         self.progress = QProgressBar()
         self.progress.setToolTip("How far the run is.")
-        self.label = QLabel()  # the result
-        self.label.setWordWrap(True)
-        self.label.setAlignment(Qt.AlignmentFlag.AlignTop | Qt.AlignmentFlag.AlignLeft)
-        self.label.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
-        self.label.setToolTip(
+        help = (
             "The last run: how many streamlines, how long, from how many seeds, why they ended, "
             "and how long that took."
         )
+        self.label, self.brief = wrapped(tooltip=help), wrapped(tooltip=help)  # the result
+        self.less = QLabel(LESS.format(LINK))
+        for each in (self.label, self.brief, self.less):
+            each.setTextInteractionFlags(
+                Qt.TextInteractionFlag.TextSelectableByMouse
+                | Qt.TextInteractionFlag.LinksAccessibleByMouse
+                | Qt.TextInteractionFlag.LinksAccessibleByKeyboard
+            )
+            each.linkActivated.connect(lambda link: self.show_whole(link == "more"))
         # Whether the result is still what would be tracked, and why nothing comes; else empty.
         self.notice = QLabel()
         self.notice.setWordWrap(True)
@@ -97,7 +106,8 @@ class Results(QWidget):  # type: ignore[misc]
         policy = self.notice.sizePolicy()
         policy.setRetainSizeWhenHidden(True)
         self.notice.setSizePolicy(policy)
-        stack(self, self.label)
+        stack(self, self.brief, self.label, self.less)
+        self.is_whole = False  # whether all of the text is seen
         self._compare = delayed(self, NOTICE_MS, self.refresh_notice)
         self._show_notice("")
         self.show_idle()
@@ -115,7 +125,7 @@ class Results(QWidget):  # type: ignore[misc]
 
     def showEvent(self, event: QShowEvent) -> None:  # noqa: N802 - Qt's name
         """Keep room for text, now that the labels have the window's font."""
-        self.label.setMinimumHeight(height_of(LINES, self.label))
+        self.brief.setMinimumHeight(self.brief.fontMetrics().lineSpacing())
         self.notice.setMinimumHeight(self.notice.fontMetrics().lineSpacing() + 6)
         super().showEvent(event)
 
@@ -142,16 +152,30 @@ class Results(QWidget):  # type: ignore[misc]
     def _on_notification(self, notification: Any) -> None:
         self.tell(told_by(notification))
 
+    def show_whole(self, is_whole: bool) -> None:
+        """Show all of the text, or of a long one what is bold."""
+        self.is_whole = is_whole
+        self._set_text(self.label.text())
+
+    def _set_text(self, text: str) -> None:
+        brief = in_brief(text)
+        self.label.setText(text)
+        self.brief.setText(brief if brief == text else brief + MORE.format(LINK))
+        is_cut = brief != text
+        self.brief.setVisible(not (is_cut and self.is_whole))
+        for each in (self.label, self.less):
+            each.setVisible(is_cut and self.is_whole)
+
     def show_text(self, text: str) -> None:
         """Show a text in place of the result."""
         self._before, self._before_of = None, self.session.tractogram
-        self.label.setText(text)
+        self._set_text(text)
 
     def show_for_now(self, text: str) -> None:
         """Show a text until the run that it is of, or the problem, is over."""
         if self._before is None:
             self._before = self.label.text()
-        self.label.setText(text)
+        self._set_text(text)
 
     def show_problem(self, bundle: OpenBundle, message: str) -> None:
         """Say why a bundle was not tracked: for now, or when it becomes active."""
@@ -342,13 +366,9 @@ def is_hidden(layer: Streamlines, layers: Any) -> bool:
     return all(each.metadata.get(TUBES_OF) != layer.unique_id for each in tubes)
 
 
-def height_of(n_lines: int, label: QLabel) -> int:
-    """Return the height in pixels of so many lines of rich text in the style of a label."""
-    text = label.text()
-    label.setText("<br>".join(["line"] * n_lines))
-    height: int = label.heightForWidth(label.width())
-    label.setText(text)
-    return height
+def in_brief(text: str) -> str:
+    """Return the bold lines of a text; all of it where none is, since it says what is wrong."""
+    return "<br>".join(line for line in text.split("<br>") if line.startswith("<b>")) or text
 
 
 def outdated(changes: list[str] | None) -> str:

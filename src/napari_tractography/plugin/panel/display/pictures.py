@@ -7,7 +7,7 @@ from typing import Any
 
 from napari.utils.notifications import show_info
 from qtpy.QtCore import Qt
-from qtpy.QtWidgets import QApplication, QFileDialog, QHBoxLayout, QLabel, QProgressDialog, QWidget
+from qtpy.QtWidgets import QApplication, QFileDialog, QProgressDialog, QWidget
 
 from ....model.parameters import ParameterSpec
 from ...export.figures import save_figure
@@ -15,7 +15,6 @@ from ...export.movies import FRAMES_A_SECOND, turntable
 from ...export.screenshots import save_screenshot
 from ..widgets.busy_dialog import errors_shown
 from ..widgets.controls import parameter_controls, values_of
-from ..widgets.layout import button
 from .figure_dialog import FIGURE_SPECS, MOVIE_SPECS, OptionsDialog, figure_of, option_form
 
 PICTURE_SPECS = (
@@ -44,38 +43,21 @@ PICTURE_SPECS = (
     ),
 )
 KEPT_SPECS = (*PICTURE_SPECS, *FIGURE_SPECS, *MOVIE_SPECS)
-SCALE_WIDTH = 72  # pixels
 
 
 class Pictures(QWidget):  # type: ignore[misc]
-    """The options of screenshots, and saving one."""
+    """Asks for screenshots, figures and movies, and holds their options; itself it is not shown."""
 
     def __init__(self, viewer: Any) -> None:
         super().__init__()
         self.viewer = viewer
         self.controls = parameter_controls(PICTURE_SPECS)
-        layout = QHBoxLayout(self)
-        layout.setContentsMargins(0, 0, 0, 0)
-        scale, *switches = self.controls
-        text = QLabel(scale.label)
-        text.setToolTip(scale.tooltip)
-        text.setBuddy(scale.box)
-        scale.box.setFixedWidth(SCALE_WIDTH)
-        layout.addWidget(text)
-        layout.addWidget(scale.native)
-        for switch in switches:  # each says itself what it is
-            switch.native.setText(switch.label)
-            layout.addWidget(switch.native)
-        self.figure_button = button(
-            "Figure...", "A figure for a paper: cm and dpi, white or no background, legend, scale."
-        )
-        self.figure_button.clicked.connect(self.ask_figure)
-        layout.addWidget(self.figure_button)
-        layout.addStretch(1)
         self.figure_controls = parameter_controls(FIGURE_SPECS)
         self.movie_controls = parameter_controls(MOVIE_SPECS)
+        self._form = option_form(self.controls, self)
         self._figure_form = option_form(self.figure_controls, self)
         self._movie_form = option_form(self.movie_controls, self)
+        self.hide()
 
     @property
     def kept_controls(self) -> list[Any]:
@@ -140,7 +122,11 @@ class Pictures(QWidget):  # type: ignore[misc]
         return True
 
     def ask(self) -> None:
-        """Ask where to, and save a picture of the canvas."""
+        """Ask for the options of a screenshot and where to, and save it."""
+        note = "PNG, as the canvas shows it now."
+        dialog = OptionsDialog("Screenshot", "Save...", self._form, note, self)
+        if dialog.exec() != OptionsDialog.DialogCode.Accepted:
+            return
         path, _ = QFileDialog.getSaveFileName(
             self, "Save a picture", "tractography.png", "PNG (*.png)"
         )

@@ -103,7 +103,7 @@ class SeedSection(QWidget):  # type: ignore[misc]
         ]  # fmt: skip
         self.undo = UndoButtons(session.document)
         foot = row(self.hint, self.undo, self.clear, stretch_first=True)
-        stack(self, *self.forms, self.table, foot, spacing=5)
+        stack(self, *self.forms, foot, self.table, spacing=5)
         self.source.changed.connect(self.show_source)
         self.mask_choice.changed.connect(self._on_mask)
         session.seeds_changed.connect(self.show_source)
@@ -163,7 +163,7 @@ class SeedSection(QWidget):  # type: ignore[misc]
         self._mask.setVisible(source in (MASK, EVERY_VOXEL))
         self._voxels.setVisible(source == EVERY_VOXEL)
         self._volume.setVisible(source not in (PLACED, EVERY_VOXEL))
-        self.table.setVisible(source == PLACED and n > 0)
+        self.table.setVisible(source == PLACED)
         self.clear.setVisible(source == PLACED)
         self.clear.setEnabled(n > 0)
         self.hint.setText(self._hint(source, n))

@@ -30,7 +30,7 @@ from ...session.wanted import OWN_SPECS
 from ...space.positions import position_numbers, position_title
 from ..widgets.controls import label, tooltip
 
-ROWS = 4  # visible at once
+ROWS = 4  # visible at once, at most; one at least, so that the first seed moves nothing
 SHORT_LABELS = {"n_per_seed": "Number", "radius_mm": "Radius"}
 POSITION_HELP = "Where the seed is: to the right, to the front and up; negative to the other side."
 N_COLUMNS = 1 + len(OWN_SPECS)
@@ -175,7 +175,6 @@ class SeedTable(QTableView):  # type: ignore[misc]
         self.verticalHeader().setSectionResizeMode(QHeaderView.ResizeMode.Fixed)
         height = self.fontMetrics().lineSpacing() + 6
         self.verticalHeader().setDefaultSectionSize(height)
-        self.setFixedHeight(self.horizontalHeader().sizeHint().height() + ROWS * height + 4)
         self.setTabKeyNavigation(False)  # Tab leads on through the panel
         self.selectionModel().selectionChanged.connect(self._to_layer)
         session.seeds_changed.connect(self.refresh)
@@ -191,6 +190,8 @@ class SeedTable(QTableView):  # type: ignore[misc]
             if layer is not None:
                 layer.selected_data.events.items_changed.connect(self._from_layer)
         self.seeds.refresh()
+        rows = min(max(self.seeds.rowCount(), 1), ROWS) * self.verticalHeader().defaultSectionSize()
+        self.setFixedHeight(self.horizontalHeader().sizeHint().height() + rows + 4)
         self._from_layer()
 
     def changeEvent(self, event: QEvent) -> None:  # noqa: N802 - Qt's name

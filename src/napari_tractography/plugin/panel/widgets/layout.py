@@ -15,6 +15,8 @@ QPushButton, QPushButton:checked, QPushButton:hover {
 QPushButton:focus { text-decoration: underline; }
 """
 
+LINK = "color: #5b8def"  # to be read in a dark and in a light window
+
 # What has the focus, which napari's style does not show; nothing changes its size.
 # Entries of boxes are a list below them: Qt's menu hides some behind an arrow where it has no room.
 FOCUS_STYLE = """
