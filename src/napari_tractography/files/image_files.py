@@ -287,8 +287,8 @@ def _same(one: NDArray[Any], other: NDArray[Any]) -> bool:
 def _read_all(image: Any, boxes: Sequence[Box], name: str) -> list[NDArray[Any]]:
     """Read boxes: of a Dask array at once, since each time takes 10 ms, and a way to a server."""
     if len(boxes) > 1 and hasattr(image, "__dask_graph__"):
-        import dask
-
+        with needs_extra("zarr", f"{name} is an array of Dask, and to read it takes"):
+            import dask
         with suppress(Exception):  # told below, with the place
             parts = dask.compute(*(image[box] for box in boxes))
             return [np.asarray(host_array(part)) for part in parts]

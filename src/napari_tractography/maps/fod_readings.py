@@ -131,12 +131,11 @@ def turned_harmonics(
     """
     turned = np.stack([units @ rotation.T for _, rotation in transforms])
     bases = np.array([basis for basis, _ in transforms])
-    n_values = (lmax + 1) * (lmax + 2) // 2
-    tables = np.empty((*turned.shape[:2], n_values))
+    tables = np.empty((*turned.shape[:2], (lmax + 1) * (lmax + 2) // 2))
     for basis in np.unique(bases):  # at once: a call of DIPY's takes longer than its hundred values
         of_basis = bases == basis
         found = sh_matrix(turned[of_basis].reshape(-1, 3), lmax, str(basis))
-        tables[of_basis] = found.reshape(-1, len(units), n_values)
+        tables[of_basis] = found.reshape(tables[of_basis].shape)
     return tables
 
 
