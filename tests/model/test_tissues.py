@@ -109,6 +109,14 @@ def test_an_image_elsewhere_is_refused():
         check_tissues(ball(affine=away), fod)
 
 
+@pytest.mark.parametrize("end", [0, -1])
+def test_an_image_may_overlap_with_one_voxel(end):
+    tissues = ball(affine=np.eye(4))
+    corner = np.eye(4)
+    corner[:3, 3] = np.argwhere(tissues.fractions.any(axis=3))[end]
+    check_tissues(tissues, nt.Grid((1, 1, 1), corner))
+
+
 def test_labels_of_freesurfer_become_tissues():
     labels = np.array([0, 3, 1024, 2035, 12101, 10, 53, 41, 16, 251, 4, 24, 9999], np.int32)
     tissues = Tissues.from_labels(labels[:, None, None], np.eye(4))

@@ -160,3 +160,8 @@ class Grid:
         sizes = " x ".join(f"{s:.4g}" for s in self.voxel_sizes_mm)
         first = ", ".join(f"{x:.4g}" for x in self.affine[:3, 3])
         return f"Grid(shape={self.shape}, voxels {sizes} mm, the first at {first} mm)"
+
+
+def middle_first(n: int) -> list[int]:
+    """Return the numbers below n from the middle outwards, where an image most likely has any."""
+    return sorted(range(n), key=lambda number: abs(2 * number + 1 - n))

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ..errors import InvalidParameterError, InvalidRegionError
-from ..geometry.grid import Grid
+from ..geometry.grid import Grid, middle_first
 from ..runtime.arrays import (
     DeviceArray,
     as_native,
@@ -180,11 +180,16 @@ class Region:
         # Half the extent of a voxel of the mask, in voxels of the other grid.
         reach = 0.5 * np.abs(to_other[:3, :3]).sum(axis=1)
         with on_its_device(voxels):
-            centres = mapped(to_other, library_of(voxels).argwhere(voxels))
-            near: Any = True
-            for vox, n, far in zip(centres, grid.shape, reach.tolist(), strict=True):
-                near = near & (vox >= -0.5 - far) & (vox <= n - 0.5 + far)
-            return bool(near.any())
+            for x in middle_first(len(voxels)):  # previews ask at each move of a seed
+                held = library_of(voxels).argwhere(voxels[x : x + 1])
+                held[:, 0] += x
+                near: Any = True
+                centres = mapped(to_other, held)
+                for vox, n, far in zip(centres, grid.shape, reach.tolist(), strict=True):
+                    near = near & (vox >= -0.5 - far) & (vox <= n - 0.5 + far)
+                if near.any():
+                    return True
+        return False
 
     def seeds(self, n: int, *, random_seed: int = 0) -> Seeds:
         """Draw `n` seeds uniformly in the region."""

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ..errors import InvalidTissuesError
-from ..geometry.grid import Grid
+from ..geometry.grid import Grid, middle_first
 from ..runtime.arrays import host_array, may_be_real
 
 TISSUES = ("cortical grey matter", "deep grey matter", "white matter", "fluid", "lesion")
@@ -286,11 +286,14 @@ def check_tissues(tissues: Tissues, grid: Grid) -> None:
     Raises InvalidTissuesError when no voxel of the tissue image that holds any tissue lies in the
     FOD's volume.
     """
-    held = np.argwhere(tissues.fractions.any(axis=3))
-    if not grid.contains(tissues.grid.to_mm(held)).any():
-        low, high = (corner.round(1).tolist() for corner in tissues.grid.bounds_mm())
-        other_low, other_high = (corner.round(1).tolist() for corner in grid.bounds_mm())
-        raise InvalidTissuesError(
-            f"{tissues.name} spans {low} to {high} mm and does not overlap the FOD, which spans "
-            f"{other_low} to {other_high} mm (RAS+); register or resample it to the same space."
-        )
+    for x in middle_first(tissues.grid.shape[0]):  # previews ask at each move of a seed
+        held = np.argwhere(tissues.fractions[x : x + 1].any(axis=3))
+        held[:, 0] += x
+        if grid.contains(tissues.grid.to_mm(held)).any():
+            return
+    low, high = (corner.round(1).tolist() for corner in tissues.grid.bounds_mm())
+    other_low, other_high = (corner.round(1).tolist() for corner in grid.bounds_mm())
+    raise InvalidTissuesError(
+        f"{tissues.name} spans {low} to {high} mm and does not overlap the FOD, which spans "
+        f"{other_low} to {other_high} mm (RAS+); register or resample it to the same space."
+    )
