@@ -10,11 +10,12 @@ plugin; drawing the frame is left out. Two ways to drag:
 Run as
 
     python benchmarks/latency.py [--fod FOD] [--brain] [--defaults] [--moves N] [--streamlines N]
-        [--hz HZ] [--json]
+        [--hz HZ] [--json] [--knobs [TEXT ...]]
 
 on a machine with nothing else to do; with no FOD it is the embedded phantom, with --brain
 the whole brain of brain_volume.py, and with --defaults the parameters that the panel starts with,
-else steps of a quarter of a voxel.
+else steps of a quarter of a voxel. With --knobs the same is done with a probability threshold, with
+regions, with a mask and with tissues, one after the other, as a table; texts choose among them.
 """
 
 from __future__ import annotations
@@ -25,7 +26,9 @@ import os
 import platform
 import sys
 import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -43,8 +46,11 @@ from napari_tractography.files.fods import load_fod
 from napari_tractography.model.fod import Fod
 from napari_tractography.model.parameters import TrackingParameters
 from napari_tractography.model.phantoms import make_phantom
+from napari_tractography.model.regions import Region
 from napari_tractography.model.seeding_parameters import SeedingParameters
+from napari_tractography.model.tissues import CORTEX, N_TISSUES, WHITE, Tissues
 from napari_tractography.plugin.demo import spread_seeds_mm
+from napari_tractography.plugin.layers.tissue_layers import tissue_layer_data
 from napari_tractography.plugin.layers.volume_layers import fod_layer_data
 from napari_tractography.plugin.session.previews import MOST, Pace
 from napari_tractography.plugin.session.run_control import RunControl
@@ -55,6 +61,10 @@ STEP_VOXELS = 0.25
 WARM_UP = 10
 PERCENTILES = (5, 25, 50, 75, 90, 95, 99, 100)
 BAR_MS, BAR_WIDTH = 10, 50
+THRESHOLD = 0.02
+# Radii of regions, of the volume's shortest side: about all of the streamlines meet the one and
+# some of them the other.
+RADII = {"include": 0.15, "exclude": 0.03}
 
 
 class Fixed(Pace):
@@ -78,6 +88,7 @@ class Latencies:
     processor_ms: list[float] = field(default_factory=list)
     streamlines: list[int] = field(default_factory=list)
     points: list[int] = field(default_factory=list)
+    shown: list[int] = field(default_factory=list)  # streamlines that there are
 
     def summary(self) -> dict[str, Any]:
         """Return the distribution."""
@@ -88,6 +99,7 @@ class Latencies:
         return {
             "previews": len(ms),
             "seeds, median": int(np.median(self.streamlines[first:])),
+            "streamlines, median": int(np.median(self.shown[first:])),
             "points, median": int(np.median(self.points[first:])),
             "median, ms": round(float(np.median(ms)), 1),
             "95 %, ms": round(float(np.quantile(ms, 0.95)), 1),
@@ -126,9 +138,9 @@ class SeedDrag:
             SeedingParameters(n_per_seed=MOST),
         )
         ends = spread_seeds_mm(fod, 2)
-        path = np.linspace(ends[0], ends[1], n_moves + WARM_UP)
-        self.session.add_seeds_mm(path[:1])
-        self.path: NDArray[np.float32] = self.session.space.to_display(path)
+        self.fod, self.path_mm = fod, np.linspace(ends[0], ends[1], n_moves + WARM_UP)
+        self.session.add_seeds_mm(self.path_mm[:1])
+        self.path: NDArray[np.float32] = self.session.space.to_display(self.path_mm)
         self.loop = QEventLoop()
 
     def one_at_a_time(self, n_streamlines: int) -> Latencies:
@@ -197,16 +209,118 @@ class SeedDrag:
         tractogram = self.session.tractogram
         assert tractogram is not None
         latencies.streamlines.append(tractogram.n_seeds)
+        latencies.shown.append(len(tractogram))
         latencies.points.append(tractogram.n_points)
 
 
+def with_threshold(seed_drag: SeedDrag) -> None:
+    """Set a probability threshold."""
+    session = seed_drag.session
+    session.set_parameters(session.parameters.replace(min_probability=THRESHOLD))
+
+
+def with_region(seed_drag: SeedDrag, role: str, *, painted: bool) -> None:
+    """Add a sphere in the middle of the path, or the same painted."""
+    grid, session = seed_drag.fod.grid, seed_drag.session
+    middle = seed_drag.path_mm[len(seed_drag.path_mm) // 2]
+    radius = RADII[role] * float((np.array(grid.shape) * grid.voxel_sizes_mm).min())
+    region = Region.sphere(middle, radius, role)
+    if painted:
+        voxels = np.moveaxis(np.indices(grid.shape), 0, -1).reshape(-1, 3)
+        inside = region.contains(grid.to_mm(voxels)).reshape(grid.shape)
+        region = Region.mask(inside, grid, role)
+    session.regions.add_region(region)
+
+
+def with_mask(seed_drag: SeedDrag) -> None:
+    """Track in the voxels that hold an FOD."""
+    session, fod = seed_drag.session, seed_drag.fod
+    voxels = np.ascontiguousarray(session.space.volume(fod.support.astype(np.uint8)))
+    session.mask_layer = seed_drag.viewer.add_labels(voxels, **session.space.layer_kwargs)
+
+
+def with_tissues(seed_drag: SeedDrag) -> None:
+    """Track with tissues: white matter where there is an FOD, the outermost voxels of it grey."""
+    from scipy import ndimage
+
+    fod = seed_drag.fod
+    white = ndimage.binary_erosion(fod.support)
+    fractions = np.zeros((*fod.grid.shape, N_TISSUES), np.float32)
+    fractions[white, WHITE] = fractions[fod.support & ~white, CORTEX] = 1
+    layer_data = tissue_layer_data(Tissues(fractions, fod.grid))
+    seed_drag.session.choose_tissues(seed_drag.viewer._add_layer_from_data(*layer_data)[0])
+
+
+KNOBS: dict[str, Callable[[SeedDrag], None]] = {
+    "as it is": lambda _: None,
+    f"min_probability {THRESHOLD:g}": with_threshold,
+    **{
+        f"{role}, {'painted' if painted else 'a sphere'}": partial(
+            with_region, role=role, painted=painted
+        )
+        for role in RADII
+        for painted in (False, True)
+    },
+    "mask": with_mask,
+    "tissues": with_tissues,
+}
+
+
+def with_all(seed_drag: SeedDrag) -> None:
+    """Set a threshold, add a painted include region and track with tissues."""
+    with_threshold(seed_drag)
+    with_region(seed_drag, "include", painted=True)
+    with_tissues(seed_drag)
+
+
+KNOBS["threshold, include, tissues"] = with_all
+
+
+def knobs_table(
+    fod: Fod,
+    n_moves: int,
+    n_streamlines: int,
+    hz: float,
+    *,
+    defaults: bool = False,
+    only: Sequence[str] = (),
+) -> dict[str, dict[str, Any]]:
+    """Drag a seed with each knob; print a table as it grows and return what was measured."""
+    rates = "one move at a time", f"{hz:g} moves a second"
+    print(
+        f"| | streamlines | points | {rates[0]}: median, ms | 95 %, ms | of processors, ms "
+        f"| {rates[1]}: median, ms | 95 %, ms |\n|---|---:|---:|---:|---:|---:|---:|---:|"
+    )
+    found = {}
+    for name, turn in KNOBS.items():
+        if only and not any(text in name for text in only):
+            continue
+        found[name] = drag(fod, n_moves, n_streamlines, hz, defaults=defaults, turn=turn)
+        one, live = (found[name][rate] for rate in rates)
+        print(
+            f"| {name} | {one['streamlines, median']:,} | {one['points, median']:,} "
+            f"| {one['median, ms']:.0f} | {one['95 %, ms']:.0f} "
+            f"| {one['processor time, median, ms']:.0f} "
+            f"| {live['median, ms']:.0f} | {live['95 %, ms']:.0f} |",
+            flush=True,
+        )
+    return found
+
+
 def drag(
-    fod: Fod, n_moves: int, n_streamlines: int, hz: float, *, defaults: bool = False
+    fod: Fod,
+    n_moves: int,
+    n_streamlines: int,
+    hz: float,
+    *,
+    defaults: bool = False,
+    turn: Callable[[SeedDrag], None] = KNOBS["as it is"],
 ) -> dict[str, Any]:
-    """Drag a seed both ways; return what was measured."""
+    """Drag a seed both ways, with a knob turned; return what was measured."""
     seed_drag = SeedDrag(fod, n_moves, defaults=defaults)
-    parameters = seed_drag.session.parameters
     try:
+        turn(seed_drag)
+        parameters = seed_drag.session.parameters
         compile_kernel(parameters.algorithm, parameters.interpolation, lmax=fod.lmax)
         seed_drag.one_at_a_time(n_streamlines)  # tabulates, computes what is kept
         return {
@@ -253,12 +367,17 @@ def main() -> int:
     parser.add_argument("--streamlines", type=int, default=1000, help="of a move (default 1000)")
     parser.add_argument("--hz", type=float, default=60.0, help="moves a second (default 60)")
     parser.add_argument("--json", action="store_true")
+    parser.add_argument("--knobs", nargs="*", metavar="TEXT", help="a table, a row each")
     options = parser.parse_args()
     if options.brain:
         fod = make_brain(options.fod)
     else:
         fod = make_phantom("arcs") if options.fod is None else load_fod(options.fod)
-    result = drag(fod, options.moves, options.streamlines, options.hz, defaults=options.defaults)
+    how = options.moves, options.streamlines, options.hz
+    if options.knobs is not None:
+        knobs_table(fod, *how, defaults=options.defaults, only=options.knobs)
+        return 0
+    result = drag(fod, *how, defaults=options.defaults)
     print(json.dumps(result)) if options.json else write(result)
     return 0
 

@@ -25,9 +25,29 @@ def test_a_warm_up_is_left_out_but_never_all(latency: ModuleType, n: int, counte
         ms=[1000.0] * (n - counted) + [20.0] * counted,
         processor_ms=[5.0] * n,
         streamlines=[100] * n,
+        shown=[90] * n,
         points=[3000] * n,
     )
     summary = latencies.summary()
     assert summary["previews"] == counted
     assert summary["percentiles, ms"]["100 %"] == 20.0
     assert sum(summary["histogram, ms"].values()) == counted
+
+
+def test_a_seed_is_dragged_with_each_knob(
+    latency: ModuleType, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fod = latency.make_phantom("arcs")
+    found = latency.knobs_table(fod, 2, 20, 60.0, only=["min_prob", "exclude", "include, tissues"])
+    assert list(found) == [
+        "min_probability 0.02",
+        "exclude, a sphere",
+        "exclude, painted",
+        "threshold, include, tissues",
+    ]
+    assert capsys.readouterr().out.count("\n") == 2 + len(found)
+    one, sphere, painted, every = (each["one move at a time"] for each in found.values())
+    assert one["seeds, median"] == 20
+    assert sphere["streamlines, median"] <= one["streamlines, median"]
+    assert abs(sphere["streamlines, median"] - painted["streamlines, median"]) <= 5
+    assert every["streamlines, median"] < one["streamlines, median"]
