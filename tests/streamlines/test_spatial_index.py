@@ -136,7 +136,9 @@ def test_loops_are_compiled_in_a_process_and_numpy_stands_in(
     monkeypatch.setattr(loops, "has_code_for", lambda loop, argument: False)
     monkeypatch.setattr(loops, "in_a_process", True)
     monkeypatch.setattr(loops, "_begun", loops.threading.Lock())
-    monkeypatch.setattr(loops, "run_in_a_process", lambda command: run.append(command) or "")
+    monkeypatch.setattr(
+        loops, "run_once_in_a_process", lambda command, _: run.append(command) or ""
+    )
     for loop in ("mark", "meet_sphere", "find_runs"):
         fresh = loops.cached(nogil=True, error_model="numpy")(getattr(loops, loop).py_func)
         monkeypatch.setattr(loops, loop, fresh)

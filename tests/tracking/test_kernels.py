@@ -10,6 +10,7 @@ import threading
 import time
 from types import SimpleNamespace
 
+import nibabel as nib
 import numpy as np
 import pytest
 from plans import plan_of
@@ -67,8 +68,8 @@ def fresh_machine(monkeypatch, tmp_path):
             self.is_killed = True
 
     monkeypatch.setattr(kernels, "in_a_process", True)
-    monkeypatch.setattr(kernels, "POLL_SECONDS", 0.01)
-    monkeypatch.setattr(kernels.tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr(processes, "POLL_SECONDS", 0.01)
+    monkeypatch.setattr(processes.tempfile, "tempdir", str(tmp_path))
     monkeypatch.setattr(processes.subprocess, "Popen", Process)
     monkeypatch.setattr(processes, "ASK_SECONDS", 0.01)
     monkeypatch.setattr(kernels, "_queue", kernels._Queue())
@@ -299,11 +300,60 @@ def test_the_command_compiles_what_the_plan_needs(fod, seeds, monkeypatch):
         assert cpu._kind(compiled.pop()) == cpu._kind(plan_of(one, seeds, parameters))
 
 
-def test_what_was_begun_is_marked_as_long_as_it_runs(tmp_path):
+SHORT_COMMAND = """
+import sys
+import napari_tractography as nt
+from napari_tractography.tracking import kernels
+kernels.COMMAND = sys.argv[1] + "# {algorithm} {interpolation} {lmax} {kernel}"
+fod = nt.load_fod(sys.argv[2])
+parameters = nt.TrackingParameters(step_mm=0.5, max_length_mm=20.0)
+assert len(nt.track(fod, nt.Seeds.from_fod(fod, 3), parameters, backend="cpu"))
+"""
+COMPILING = """
+import os, pathlib, time
+log, gate = pathlib.Path({log!r}), pathlib.Path({gate!r})
+with log.open("a") as file:
+    file.write("begun\\n")
+until = time.monotonic() + {seconds}
+while not gate.exists() and time.monotonic() < until:
+    time.sleep(0.05)
+"""
+
+
+@pytest.mark.parametrize("n_at_once", [1, 3], ids=["in a row", "at once"])
+def test_commands_that_end_early_leave_one_process_at_work(fod, tmp_path, n_at_once):
+    """Three that find nothing compiled; what the first has begun is not begun by the others."""
+    log, gate, path = tmp_path / "log", tmp_path / "gate", tmp_path / "fod.nii"
+    nib.save(nib.Nifti1Image(np.asarray(fod.coefficients), fod.grid.affine), path)
+    compiling = COMPILING.format(log=str(log), gate=str(gate), seconds=WAIT_S)
+    environment = {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
+        "NUMBA_CACHE_DIR": str(tmp_path / "nothing compiled"),
+        "TMPDIR": str(tmp_path),
+        "TEMP": str(tmp_path),
+    }
+    words = [sys.executable, "-c", SHORT_COMMAND, compiling, str(path)]
+    try:
+        for _ in range(3 // n_at_once):
+            begun = [subprocess.Popen(words, env=environment) for _ in range(n_at_once)]
+            assert [command.wait(WAIT_S) for command in begun] == [0] * n_at_once
+        wait_until(log.exists)
+        (marker,) = tmp_path.glob("*.compiling")
+        assert log.read_text() == "begun\n"
+    finally:
+        gate.touch()
+    wait_until(lambda: not marker.exists())
+
+
+def test_what_runs_is_marked_as_such_until_it_ends(tmp_path):
     """By the process that compiles, which may outlive the one that began it."""
     marker = tmp_path / "a marker"
     marker.touch()
-    assert not processes.run_in_a_process(kernels.AND_REMOVE.format(marker=str(marker)))
+    os.utime(marker, (0, 0))
+    command = f"import time\nwhile os.stat({str(marker)!r}).st_mtime < 1:\n    time.sleep(0.01)"
+    marked = processes.MARKING.format(command=command, marker=str(marker), seconds=0.01)
+    assert not processes.run_in_a_process(marked)
     assert not marker.exists()
 
 

@@ -15,10 +15,26 @@ import re
 import secrets
 import subprocess
 import sys
+import tempfile
+import time
+import zlib
 from collections.abc import Callable
 from functools import cache
+from pathlib import Path
 
 ASK_SECONDS = 0.2
+MARKED_SECONDS = 60.0  # after which a process that no longer marks what it runs counts as ended
+POLL_SECONDS = 0.5
+MARKING = """
+import os, threading, time
+def mark():
+    while True:
+        time.sleep({seconds})
+        os.utime({marker!r})
+threading.Thread(target=mark, daemon=True).start()
+{command}
+os.unlink({marker!r})
+"""
 GIVEN_UP = "given up"
 UNFINISHED = "unfinished-tractography"
 # Of Windows: what may be done with a process, what OpenProcess says where there is none, and what a
@@ -57,6 +73,45 @@ def run_in_a_process(command: str, goes_on: Callable[[], bool] = lambda: True) -
                 return GIVEN_UP
         else:
             return f"exit status {status}" if status else ""
+
+
+def run_once_in_a_process(
+    command: str, is_needed: Callable[[], bool], goes_on: Callable[[], bool] = lambda: True
+) -> str:
+    """Run code as :func:`run_in_a_process`, unless a process of this machine already runs it.
+
+    That may be one that an earlier program, or one beside it, has begun: it is waited for until it
+    has ended or what it makes is no longer needed.
+    """
+    name = zlib.crc32(os.fsencode(f"{command} {sys.prefix} {Path.home()}"))
+    marker = Path(tempfile.gettempdir()) / f"napari-tractography-{name:08x}.compiling"
+    while is_needed():
+        if _is_marked(marker):
+            if not goes_on():
+                return GIVEN_UP
+            time.sleep(POLL_SECONDS)
+            continue
+        seconds = MARKED_SECONDS / 6
+        marked = MARKING.format(command=command, marker=str(marker), seconds=seconds)
+        try:  # what was needed may just have been made
+            return run_in_a_process(marked, goes_on) if is_needed() else ""
+        finally:
+            marker.unlink(missing_ok=True)
+    return ""
+
+
+def _is_marked(marker: Path) -> bool:
+    """Tell whether a process holds a marker; if none does, this one holds it from now on."""
+    try:
+        if time.time() - marker.stat().st_mtime > MARKED_SECONDS:
+            marker.unlink()
+    except FileNotFoundError:
+        pass
+    try:
+        marker.touch(exist_ok=False)
+    except FileExistsError:
+        return True
+    return False
 
 
 def unfinished_name() -> str:

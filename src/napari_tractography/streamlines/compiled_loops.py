@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..runtime.compiling import cached, has_code_for
-from ..runtime.processes import run_in_a_process
+from ..runtime.processes import run_once_in_a_process
 
 Int32s = NDArray[np.int32]
 Int64s = NDArray[np.int64]
@@ -147,15 +147,19 @@ def find_runs(
 
 def are_ready() -> bool:
     """Tell whether the loops can be called at once; where not, begin to compile them."""
-    spans = np.zeros((0, 2), np.int64)
-    wanted = ((mark, spans), (meet_sphere, spans), (find_runs, 0))
-    if all(loop.signatures or has_code_for(loop, argument) for loop, argument in wanted):
+    if not _are_missing():
         return True
     if not in_a_process:
         return True  # compiled when they are called
     if _begun.acquire(blocking=False):  # once: should it fail, NumPy answers
         threading.Thread(target=_compile, name="selection-compiling", daemon=True).start()
     return False
+
+
+def _are_missing() -> bool:
+    spans = np.zeros((0, 2), np.int64)
+    wanted = ((mark, spans), (meet_sphere, spans), (find_runs, 0))
+    return not all(loop.signatures or has_code_for(loop, argument) for loop, argument in wanted)
 
 
 def compile_all() -> None:
@@ -170,7 +174,7 @@ def compile_all() -> None:
 
 
 def _compile() -> None:
-    problem = run_in_a_process(COMMAND)
+    problem = run_once_in_a_process(COMMAND, _are_missing)
     if problem:
         logger.warning(
             "Compiling in a process of its own failed (%s); NumPy is used instead.", problem

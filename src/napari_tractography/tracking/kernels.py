@@ -12,20 +12,14 @@ from __future__ import annotations
 import contextlib
 import itertools
 import logging
-import os
-import sys
-import tempfile
 import threading
-import time
-import zlib
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
-from pathlib import Path
 
 from ..model.algorithms import BY_CODE
-from ..runtime.processes import GIVEN_UP, run_in_a_process
+from ..runtime.processes import GIVEN_UP, run_once_in_a_process
 from .codes import NEAREST
 from .cpu import cpu_backend as cpu
 from .plan import Plan
@@ -45,12 +39,6 @@ os.environ["NUMBA_DISABLE_ERROR_MESSAGE_HIGHLIGHTING"] = "1"
 from napari_tractography.tracking.engine import compile_kernel
 compile_kernel({algorithm!r}, {interpolation!r}, lmax={lmax}, kernel={kernel!r})
 """
-AND_REMOVE = """
-from pathlib import Path
-Path({marker!r}).unlink(missing_ok=True)
-"""
-MARKED_SECONDS = 120.0  # after which a program that has begun to compile counts as ended
-POLL_SECONDS = 0.5
 WAIT_SECONDS = 0.1  # between two questions to a waiting caller whether the kernel is still wanted
 THREAD_NAME = "tractography-compiling"
 
@@ -185,33 +173,10 @@ _queue = _Queue()
 
 def _compile(command: str, plan: Plan, goes_on: Callable[[], bool]) -> bool:
     """Compile and load a kernel; return False where another had to go first."""
-    marker = _marker(command)
-    while _is_fresh(marker) and not cpu.is_on_disk(plan):
-        if not goes_on():
-            return False
-        time.sleep(POLL_SECONDS)  # a program before this one, or beside it, has begun
-    if not cpu.is_on_disk(plan):
-        marker.touch()
-        problem = run_in_a_process(command + AND_REMOVE.format(marker=str(marker)), goes_on)
-        marker.unlink(missing_ok=True)
-        if problem == GIVEN_UP:
-            return False
-        if problem:
-            logger.warning(
-                "Compiling in a process of its own failed (%s): compiling here.", problem
-            )
+    problem = run_once_in_a_process(command, lambda: not cpu.is_on_disk(plan), goes_on)
+    if problem == GIVEN_UP:
+        return False
+    if problem:
+        logger.warning("Compiling in a process of its own failed (%s): compiling here.", problem)
     cpu.make_ready(plan)  # loads it; where the process has failed it is compiled here
     return True
-
-
-def _marker(command: str) -> Path:
-    """Return the file that is there while a command runs, so that it is not run many times."""
-    name = zlib.crc32(os.fsencode(f"{command} {sys.prefix} {Path.home()}"))
-    return Path(tempfile.gettempdir()) / f"napari-tractography-{name:08x}.compiling"
-
-
-def _is_fresh(marker: Path) -> bool:
-    try:
-        return time.time() - marker.stat().st_mtime < MARKED_SECONDS
-    except FileNotFoundError:
-        return False
