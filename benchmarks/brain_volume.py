@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 import volume
 
 if TYPE_CHECKING:
-    from napari_tractography import Fod
+    from napari_tractography import Fod, Tissues
 
 ROOT = Path(__file__).resolve().parents[1]
 TEMPLATE = ROOT.parent / "shared" / "data" / "reference" / "brain_fod_as_nifti.nii.gz"
@@ -92,3 +92,35 @@ def noisy(coefficients: NDArray[Any], affine: NDArray[Any], *, name: str) -> Fod
     stored = np.zeros((N_COEFFICIENTS, *tissue.shape), np.float32)
     stored[:, tissue] = values.T
     return Fod(np.moveaxis(stored, 0, 3), affine, name=name)
+
+
+def make_tissues(fod: Fod) -> Tissues:
+    """Return white matter where there is an FOD, and grey where the outermost voxels of it are."""
+    from scipy import ndimage
+
+    from napari_tractography import Tissues
+    from napari_tractography.model.tissues import CORTEX, N_TISSUES, WHITE
+
+    white = ndimage.binary_erosion(fod.support)
+    fractions = np.zeros((*fod.grid.shape, N_TISSUES), np.float32)
+    fractions[white, WHITE] = fractions[fod.support & ~white, CORTEX] = 1
+    return Tissues(fractions, fod.grid)
+
+
+def of_degree(fod: Fod, lmax: int) -> Fod:
+    """Return the FOD cut off at a degree, or with zeros above its own."""
+    from napari_tractography import Fod
+
+    n = (lmax + 1) * (lmax + 2) // 2
+    values = np.asarray(fod.coefficients)[..., :n]
+    return Fod(np.pad(values, [(0, 0)] * 3 + [(0, n - values.shape[3])]), fod.grid.affine)
+
+
+def turned(fod: Fod) -> Fod:
+    """Return the FOD with the image turned by 20 degrees about two axes."""
+    from napari_tractography import Fod
+
+    c, s = np.cos(np.radians(20)), np.sin(np.radians(20))
+    about_z = np.array([[c, -s, 0, 0], [s, c, 0, 0], [0, 0, 1, 0], [0, 0, 0, 1]])
+    about_x = np.array([[1, 0, 0, 0], [0, c, -s, 0], [0, s, c, 0], [0, 0, 0, 1]])
+    return Fod(np.asarray(fod.coefficients), about_z @ about_x @ fod.grid.affine)

@@ -8,8 +8,10 @@ at, not what they leave out. Steps are lengths over the step, and of `adaptive` 
 there are few a seed, it is the seeds that take the time::
 
     python benchmarks/knobs.py [--n-seeds N] [--repeats N] [--only TEXT ...]
+        [--tckgen [--seconds S]]
 
-``--only`` takes the rows whose names hold one of the texts.
+``--only`` takes the rows whose names hold one of the texts. ``--tckgen`` prints another table: what
+MRtrix3's tckgen has an equivalent of, beside it, see knobs_tckgen.py.
 """
 
 from __future__ import annotations
@@ -23,31 +25,12 @@ from typing import Any
 import numpy as np
 
 import brain_volume
+import knobs_tckgen
 import napari_tractography as nt
 from napari_tractography.tracking.engine import warm_up
 
 FAR, NEAR = 1e4, 1.0  # mm: radii of spheres that hold all, and nothing that is tracked
 Change = tuple[str, nt.Fod, dict[str, Any], dict[str, Any]]
-
-
-def with_values(fod: nt.Fod, values: np.ndarray) -> nt.Fod:
-    """Return the FOD with other coefficients."""
-    return nt.Fod(values, fod.grid.affine)
-
-
-def of_degree(fod: nt.Fod, lmax: int) -> nt.Fod:
-    """Return the FOD cut off at a degree, or with zeros above its own."""
-    n = (lmax + 1) * (lmax + 2) // 2
-    values = np.asarray(fod.coefficients)[..., :n]
-    return with_values(fod, np.pad(values, [(0, 0)] * 3 + [(0, n - values.shape[3])]))
-
-
-def turned(fod: nt.Fod) -> nt.Fod:
-    """Return the FOD with the image turned by 20 degrees about each axis."""
-    c, s = np.cos(np.radians(20)), np.sin(np.radians(20))
-    about_z = np.array([[c, -s, 0, 0], [s, c, 0, 0], [0, 0, 1, 0], [0, 0, 0, 1]])
-    about_x = np.array([[1, 0, 0, 0], [0, c, -s, 0], [0, s, c, 0], [0, 0, 0, 1]])
-    return nt.Fod(np.asarray(fod.coefficients), about_z @ about_x @ fod.grid.affine)
 
 
 def regions_of(fod: nt.Fod) -> Iterator[tuple[str, nt.Region]]:
@@ -94,9 +77,14 @@ def changes(fod: nt.Fod) -> Iterator[Change]:
     yield "tissues, crop", fod, {"crop_at_gmwmi": True}, {"tissues": tissues}
     yield "a cone function", fod, {}, {"cone": within_45_degrees}
     for lmax in (4, 6, 10, 12):
-        yield f"lmax {lmax}", of_degree(fod, lmax), {}, {}
-    yield "float16", with_values(fod, np.asarray(fod.coefficients).astype(np.float16)), {}, {}
-    yield "an oblique image", turned(fod), {}, {}
+        yield f"lmax {lmax}", brain_volume.of_degree(fod, lmax), {}, {}
+    yield (
+        "float16",
+        nt.Fod(np.asarray(fod.coefficients).astype(np.float16), fod.grid.affine),
+        {},
+        {},
+    )
+    yield "an oblique image", brain_volume.turned(fod), {}, {}
     for algorithm in ("sd_stream", "deterministic", "transport", "diffusion", "ifod2"):
         yield same(algorithm, algorithm=algorithm)
     yield same("transport, adaptive", algorithm="transport", adaptive=True)
@@ -123,7 +111,13 @@ def main() -> None:
     parser.add_argument("--n-seeds", type=int, default=10000)
     parser.add_argument("--repeats", type=int, default=4)
     parser.add_argument("--only", nargs="+", default=[""])
+    parser.add_argument("--tckgen", action="store_true", help="beside MRtrix3's tckgen")
+    parser.add_argument("--seconds", type=float, default=2.0, help="of a run beside tckgen")
     options = parser.parse_args()
+    if options.tckgen:
+        fod, only = brain_volume.make_brain(), options.only
+        knobs_tckgen.measure_all(fod, options.repeats, options.seconds, only)
+        return
     fod = brain_volume.make_brain()
     rng = np.random.default_rng(1)
     voxels = np.argwhere(fod.support)

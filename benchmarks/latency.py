@@ -41,14 +41,13 @@ from napari.components import ViewerModel
 from qtpy.QtCore import QEventLoop, QTimer
 from qtpy.QtWidgets import QApplication
 
-from brain_volume import make_brain
+from brain_volume import make_brain, make_tissues
 from napari_tractography.files.fods import load_fod
 from napari_tractography.model.fod import Fod
 from napari_tractography.model.parameters import TrackingParameters
 from napari_tractography.model.phantoms import make_phantom
 from napari_tractography.model.regions import Region
 from napari_tractography.model.seeding_parameters import SeedingParameters
-from napari_tractography.model.tissues import CORTEX, N_TISSUES, WHITE, Tissues
 from napari_tractography.plugin.demo import spread_seeds_mm
 from napari_tractography.plugin.layers.tissue_layers import tissue_layer_data
 from napari_tractography.plugin.layers.volume_layers import fod_layer_data
@@ -240,14 +239,8 @@ def with_mask(seed_drag: SeedDrag) -> None:
 
 
 def with_tissues(seed_drag: SeedDrag) -> None:
-    """Track with tissues: white matter where there is an FOD, the outermost voxels of it grey."""
-    from scipy import ndimage
-
-    fod = seed_drag.fod
-    white = ndimage.binary_erosion(fod.support)
-    fractions = np.zeros((*fod.grid.shape, N_TISSUES), np.float32)
-    fractions[white, WHITE] = fractions[fod.support & ~white, CORTEX] = 1
-    layer_data = tissue_layer_data(Tissues(fractions, fod.grid))
+    """Track with tissues."""
+    layer_data = tissue_layer_data(make_tissues(seed_drag.fod))
     seed_drag.session.choose_tissues(seed_drag.viewer._add_layer_from_data(*layer_data)[0])
 
 

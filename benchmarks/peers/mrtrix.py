@@ -40,7 +40,8 @@ class MRtrixInput:
         BackendError
             When MRtrix3 cannot read the FOD's basis or frame.
         """
-        if case is self._written:
+        before = self._written
+        if before is not None and case.fod is before.fod and case.mask is before.mask:
             return
         self._remove()
         folder = Path(tempfile.mkdtemp(prefix="tractography-bench-"))
@@ -57,11 +58,16 @@ class MRtrix:
     Parameters
     ----------
     algorithm : str
-        "iFOD1", "iFOD2" or "SD_STREAM".
+        "iFOD1", "iFOD2", "SD_STREAM", "FACT", "Tensor_Det" or "SeedTest".
     max_angle_deg : float, optional
         Instead of the case's.
     files : MRtrixInput, optional
         Shared with other contestants.
+    image : Path, optional
+        What is tracked, instead of the case's FOD.
+    options : dict, optional
+        Of tckgen by their names, beside or instead of the case's: None leaves one out, and what can
+        be called is, with the number of seeds.
     """
 
     def __init__(
@@ -70,6 +76,8 @@ class MRtrix:
         *,
         max_angle_deg: float | None = None,
         files: MRtrixInput | None = None,
+        image: Path | None = None,
+        options: dict[str, Any] | None = None,
     ) -> None:
         self.label = f"MRtrix3 {algorithm}"
         if max_angle_deg is not None:
@@ -77,6 +85,7 @@ class MRtrix:
         self._algorithm = algorithm
         self._max_angle_deg = max_angle_deg
         self._files = MRtrixInput() if files is None else files
+        self._image, self._options = image, options or {}
 
     def missing(self) -> str:
         return "" if shutil.which("tckgen") else "tckgen is not installed"
@@ -104,12 +113,16 @@ class MRtrix:
             "select": 0,
             "seeds": n,
         }
-        return run_tckgen(files.fod, files.out, arguments)
+        arguments |= {o: v(n) if callable(v) else v for o, v in self._options.items()}
+        wanted = {name: value for name, value in arguments.items() if value is not None}
+        return run_tckgen(self._image or files.fod, files.out, wanted)
 
     def steps(self, result: Any) -> int:
         from nibabel.streamlines import load
 
         streamlines = load(result).streamlines
+        if self._algorithm == "SeedTest":  # which takes none
+            return len(streamlines)
         return int(streamlines.total_nb_rows) - len(streamlines)
 
 
@@ -127,6 +140,12 @@ def write_fod(fod: Fod, path: Path) -> Path:
             "axes, so leave it out of the comparison."
         )
     _write(fod.coefficients, fod, path)
+    return path
+
+
+def write_image(values: NDArray[Any], fod: Fod, path: Path) -> Path:
+    """Write any volumes on the FOD's grid as NIfTI."""
+    _write(values, fod, path)
     return path
 
 
