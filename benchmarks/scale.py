@@ -1,6 +1,7 @@
-"""What a task of a cluster costs, and how efficient 1, 2 and 4 processes are.
+"""What a task of a cluster costs, and how efficient 1, 2 and 4 processes are; or threads.
 
     python benchmarks/scale.py [FOD] [--seeds N] [--processes 1 2 4] [--send] [--json FILE]
+    python benchmarks/scale.py [FOD] [--seeds N] --threads [1 2 4 ...]
 
 Processes on this machine, of one thread each, track the same seeds, after a run that loads the
 kernels. Efficiency is the speed over that of one process and the number of processes: on a machine
@@ -8,6 +9,8 @@ with fewer processors than processes it cannot be near 1. The overhead of a task
 were not tracking, over the number of tasks: sending seeds, handing streamlines back, and the last
 tasks of a run, which do not end together. What workers have sent is counted by Dask; the process
 that asks, in which the scheduler runs here, takes processor time to receive it.
+
+``--threads`` measures threads of one process instead, see threads.py.
 """
 
 from __future__ import annotations
@@ -21,13 +24,18 @@ import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-
-import distributed
+from typing import TYPE_CHECKING
 
 import napari_tractography as nt
+import threads
 from napari_tractography.model.phantoms import make_phantom
 from napari_tractography.tracking.devices import cpu_count
 from napari_tractography.tracking.report import Report
+
+if TYPE_CHECKING:
+    import distributed
+
+N_SEEDS, N_SEEDS_OF_THREADS = 200_000, 1_000_000
 
 
 @dataclass(frozen=True)
@@ -77,6 +85,8 @@ def measured(
     folder: str | None,
 ) -> Measured:
     """Track on so many processes of this machine; without a folder all is sent."""
+    import distributed  # on use: threads need none
+
     with (
         distributed.LocalCluster(
             n_workers=n_processes,
@@ -136,7 +146,7 @@ def options_of(arguments: Sequence[str] | None) -> argparse.Namespace:
     """Return what the command line asks for."""
     parser = argparse.ArgumentParser(description="Measure a cluster of processes.")
     parser.add_argument("fod", nargs="?", help="FOD; a phantom by default")
-    parser.add_argument("--seeds", type=int, default=200_000)
+    parser.add_argument("--seeds", type=int)
     parser.add_argument("--processes", type=int, nargs="+", default=[1, 2, 4])
     parser.add_argument(
         "--send",
@@ -144,15 +154,27 @@ def options_of(arguments: Sequence[str] | None) -> argparse.Namespace:
         help="send FOD and streamlines over Dask, rather than through files of this machine",
     )
     parser.add_argument("--json", type=Path, help="file for the figures")
+    parser.add_argument(
+        "--threads", type=int, nargs="*", help="of one process; 1, 2, 4 and so on by default"
+    )
     options = parser.parse_args(arguments)
-    if min(options.processes) < 1:
-        parser.error(f"--processes {min(options.processes)}: give whole numbers from 1")
+    for name in ("processes", "threads"):
+        counts = getattr(options, name) or [1]
+        if min(counts) < 1:
+            parser.error(f"--{name} {min(counts)}: give whole numbers from 1")
+    if options.seeds is None:
+        options.seeds = N_SEEDS if options.threads is None else N_SEEDS_OF_THREADS
     return options
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Print the figures."""
     options = options_of(arguments)
+    if options.threads is not None:
+        runs = threads.measure_all(options.fod, options.seeds, options.threads)
+        if options.json:
+            options.json.write_text(json.dumps(runs, indent=1) + "\n", "utf-8")
+        return
     fod = nt.load_fod(options.fod) if options.fod else make_phantom("arcs")
     seeds = nt.Seeds.from_fod(fod, options.seeds)
     parameters = nt.TrackingParameters.for_fod(fod)

@@ -124,12 +124,12 @@ def peak_of(fod: Any, seeds: Any, settings: Any) -> dict[str, float]:
     from napari_tractography import track
 
     before = psutil.Process().memory_info().rss
-    _reset_peak()
+    reset_peak()
     begun = time.perf_counter()
     streamlines = track(fod, seeds, settings)
     seconds = time.perf_counter() - begun
     return {
-        "peak_gb": _peak_bytes() / 1e9,
+        "peak_gb": peak_bytes() / 1e9,
         "before_gb": before / 1e9,
         "streamlines": len(streamlines),
         "track_s": seconds,
@@ -156,7 +156,7 @@ def _small() -> tuple[Any, Any, Any]:
     return make_phantom("arcs"), Seeds.at(phantom_seeds_mm("arcs")), parameters()
 
 
-def _reset_peak() -> None:
+def reset_peak() -> None:
     """Let the peak of the process begin at what it holds now, where the system can (Linux)."""
     try:
         with open("/proc/self/clear_refs", "w", encoding="ascii") as file:
@@ -165,7 +165,7 @@ def _reset_peak() -> None:
         return
 
 
-def _peak_bytes() -> float:
+def peak_bytes() -> float:
     """Return the largest resident memory so far."""
     import resource
 

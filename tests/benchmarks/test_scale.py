@@ -9,9 +9,12 @@ from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 
+import nibabel as nib
+import numpy as np
 import pytest
 
 import napari_tractography as nt
+from napari_tractography.model.phantoms import make_phantom
 
 distributed = pytest.importorskip("distributed", reason="distributed is not installed")
 
@@ -85,3 +88,26 @@ def test_tiny_streams_are_written_and_read(
     assert "read: 300 streamlines opened" in told
     made = nt.load_tractogram(file)
     assert (len(made), made.n_points) == (300, 1500)
+
+
+def test_threads_are_counted_up_and_compared_with_one(
+    benchmark: Callable[[str], ModuleType],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    scale, threads = benchmark("scale"), benchmark("threads")
+    assert threads.counts_up_to(1) == [1]
+    assert threads.counts_up_to(6) == [1, 2, 4, 6]
+    assert threads.counts_up_to(8) == [1, 2, 4, 8]
+    fod = make_phantom("arcs")
+    nib.save(nib.Nifti1Image(np.asarray(fod.coefficients), fod.grid.affine), tmp_path / "fod.nii")
+    words = [str(tmp_path / "fod.nii"), "--seeds", "300", "--threads", "1", "2"]
+    scale.main([*words, "--json", str(tmp_path / "t.json")])
+    told = capsys.readouterr().out
+    assert "DIGESTS DIFFER" not in told
+    runs = json.loads((tmp_path / "t.json").read_text())
+    assert [run["n_threads"] for run in runs] == [1, 2, 1, 2]
+    ends, whole = runs[0], runs[2]
+    assert ends["steps"] == pytest.approx(whole["steps"])
+    assert whole["point_bytes"] > 5 * ends["point_bytes"]
+    assert all(run["own_s"] < run["user_s"] + run["system_s"] for run in runs)
