@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from napari_tractography.errors import InvalidTractogramError
 from napari_tractography.model.stop import N_REASONS, StopReason
+from napari_tractography.streamlines.joining import Joining
 from napari_tractography.streamlines.tractogram import Tractogram, tally_from_counts
 
 counts_lists = st.lists(st.integers(0, 6), max_size=8)
@@ -336,3 +337,27 @@ def test_joining_does_not_depend_on_how_many_seeds_are_expected(n_seeds: int | N
 
 def test_an_iterator_without_parts_gives_no_streamlines() -> None:
     assert Tractogram.concatenate(iter([]), n_seeds=5).n_streamlines == 0
+
+
+@pytest.mark.parametrize("n_seeds", [None, 400])
+def test_what_is_joined_as_it_comes_lies_in_the_whole(n_seeds: int | None) -> None:
+    """As by concatenate, but that the parts hold no points of their own any more."""
+    rng = np.random.default_rng(0)
+    parts = [
+        Tractogram(rng.normal(size=(n, 3)), [0, n // 2, n], lengths_mm=[1.0, 2.0], n_seeds=n // 100)
+        for n in (500, 9000, 40, 20000)
+    ]
+    wanted = Tractogram.concatenate(parts)
+    before = [part.points.copy() for part in parts]
+    joining = Joining(n_seeds)
+    for part in parts:
+        joining.take(part)
+    columns = joining.columns()
+    assert columns is not None
+    whole = Tractogram(**columns)
+    assert whole.digest() == wanted.digest()
+    assert whole.n_seeds == wanted.n_seeds
+    assert np.array_equal(whole.lengths_mm, wanted.lengths_mm)
+    assert all(np.array_equal(part.points, b) for part, b in zip(parts, before, strict=True))
+    assert np.shares_memory(parts[-1].points, whole.points)
+    assert Joining().columns() is None

@@ -75,60 +75,96 @@ def joined(parts: Iterable[Any], n_seeds: int | None) -> dict[str, Any] | None:
     See :meth:`~napari_tractography.streamlines.tractogram.Tractogram.concatenate`.
     """
     known_parts = list(parts) if isinstance(parts, Sequence) else []
-    points = pool.points(sum(part.n_points for part in known_parts))
-    counts: list[NDArray[np.int64]] = [np.zeros(1, np.int64)]
-    seed_index: list[NDArray[np.int64]] = []
-    stop_reasons: list[NDArray[np.uint8]] = []
-    lengths: list[NDArray[np.float32]] = []
-    weights: list[NDArray[np.float32] | None] = []
-    data: list[StreamlineData] = []
-    grid: Grid | None = None
-    tally: dict[StopReason, int] = {}
-    short_since: StopReason | None = None
-    known = False
-    seeds_are_known = True
-    n_points = n_tried = 0
+    joining = Joining(n_seeds, sum(part.n_points for part in known_parts))
     for part in known_parts or parts:
-        first, n_points = n_points, n_points + part.n_points
-        if n_points > len(points):
-            expected = 2 * n_points
-            if n_seeds and n_tried + part.n_seeds:
-                expected = int(MARGIN * n_points * n_seeds / (n_tried + part.n_seeds))
-            expected = min(max(expected, n_points), GROWTH * n_points)
-            fewer, points = points, pool.points(expected)
-            points[:first] = fewer[:first]
-            del fewer
-        copy_rows(points[first:n_points], part.points)
-        counts.append(np.diff(part.offsets))
-        seed_index.append(part.seed_index)
-        stop_reasons.append(part.stop_reasons)
-        known = known or part._lengths_mm is not None
-        lengths.append(part.lengths_mm)
+        joining.add(part)
+    return joining.columns()
+
+
+class Joining:
+    """Tractograms that are put one after the other as they come.
+
+    Parameters
+    ----------
+    n_seeds : int, optional
+        How many seeds they will have tried in the end: memory is made for as many, and not in
+        steps.
+    n_points : int
+        How many points there will be at least.
+    """
+
+    def __init__(self, n_seeds: int | None = None, n_points: int = 0) -> None:
+        self._n_seeds = n_seeds
+        self._points = pool.points(n_points)
+        self._counts: list[NDArray[np.int64]] = [np.zeros(1, np.int64)]
+        self._seed_index: list[NDArray[np.int64]] = []
+        self._stop_reasons: list[NDArray[np.uint8]] = []
+        self._lengths: list[NDArray[np.float32]] = []
+        self._weights: list[NDArray[np.float32] | None] = []
+        self._data: list[StreamlineData] = []
+        self._grid: Grid | None = None
+        self._tally: dict[StopReason, int] = {}
+        self._short_since: StopReason | None = None
+        self._has_lengths = False
+        self._seeds_are_known = True
+        self._n_points = self._n_tried = 0
+
+    def add(self, part: Any) -> NDArray[np.float32]:
+        """Copy what a tractogram holds; return its points as they lie in the whole."""
+        first, n_points = self._n_points, self._n_points + part.n_points
+        if n_points > len(self._points):
+            self._grow(n_points, self._n_tried + part.n_seeds)
+        points = self._points[first:n_points]
+        copy_rows(points, part.points)
+        self._n_points = n_points
+        self._counts.append(np.diff(part.offsets))
+        self._seed_index.append(part.seed_index)
+        self._stop_reasons.append(part.stop_reasons)
+        self._has_lengths |= part._lengths_mm is not None
+        self._lengths.append(part.lengths_mm)
         if len(part) or part.weights is not None:  # of no streamlines nothing need be known
-            weights.append(part.weights)
-        data.append(part.data)
-        grid = part.grid if grid is None else grid
-        n_tried += part.n_seeds
-        seeds_are_known &= bool(part.n_seeds or not len(part))
+            self._weights.append(part.weights)
+        self._data.append(part.data)
+        self._grid = part.grid if self._grid is None else self._grid
+        self._n_tried += part.n_seeds
+        self._seeds_are_known &= bool(part.n_seeds or not len(part))
         for reason, count in part.tally.items():
-            tally[reason] = tally.get(reason, 0) + count
-        short_since = part.short_since or short_since
-    if not seed_index:
-        return None
-    weighted = [each for each in weights if each is not None]
-    return {
-        "points": points[:n_points],
-        "offsets": np.cumsum(np.concatenate(counts)),
-        "seed_index": np.concatenate(seed_index),
-        "stop_reasons": np.concatenate(stop_reasons),
-        "lengths_mm": np.concatenate(lengths) if known else None,
-        "tally": tally,
-        "short_since": short_since,
-        "data": joined_data(data, [len(each) for each in seed_index]),
-        "grid": grid,
-        "n_seeds": n_tried if seeds_are_known else 0,
-        "weights": np.concatenate(weighted) if weighted and len(weighted) == len(weights) else None,
-    }
+            self._tally[reason] = self._tally.get(reason, 0) + count
+        self._short_since = part.short_since or self._short_since
+        return points
+
+    def take(self, part: Any) -> None:
+        """Copy what a tractogram holds, and let go of its points but for those in the whole."""
+        part._points = self.add(part)
+
+    def _grow(self, n_points: int, n_tried: int) -> None:
+        """Make room for so many points, which so many seeds have given, and for those to come."""
+        expected = 2 * n_points
+        if self._n_seeds and n_tried:
+            expected = int(MARGIN * n_points * self._n_seeds / n_tried)
+        expected = min(max(expected, n_points), GROWTH * n_points)
+        fewer, self._points = self._points, pool.points(expected)
+        self._points[: self._n_points] = fewer[: self._n_points]
+
+    def columns(self) -> dict[str, Any] | None:
+        """Return the arrays of the whole by name; None where nothing was added."""
+        if not self._seed_index:
+            return None
+        weights = [each for each in self._weights if each is not None]
+        is_weighted = weights and len(weights) == len(self._weights)
+        return {
+            "points": self._points[: self._n_points],
+            "offsets": np.cumsum(np.concatenate(self._counts)),
+            "seed_index": np.concatenate(self._seed_index),
+            "stop_reasons": np.concatenate(self._stop_reasons),
+            "lengths_mm": np.concatenate(self._lengths) if self._has_lengths else None,
+            "tally": self._tally,
+            "short_since": self._short_since,
+            "data": joined_data(self._data, [len(each) for each in self._seed_index]),
+            "grid": self._grid,
+            "n_seeds": self._n_tried if self._seeds_are_known else 0,
+            "weights": np.concatenate(weights) if is_weighted else None,
+        }
 
 
 def gathered(

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ...errors import TractographyError
+from ...streamlines.joining import Joining
 from ...streamlines.tractogram import Tractogram
 from ...tracking.engine import iter_chunks
 from ...tracking.previewing import preview
@@ -99,7 +100,7 @@ class Run:
 def work(run: Run) -> Iterator[Tractogram | Finished | Failure]:
     """Track in a thread: yields chunks, then Finished; a Failure instead of raising."""
     request = run.request
-    parts = []
+    joining = Joining(request.n_seeds if request.select is None else None)
     try:
         if run.cancelled.is_set():  # while the thread began
             return
@@ -113,12 +114,16 @@ def work(run: Run) -> Iterator[Tractogram | Finished | Failure]:
             for chunk in chunks:
                 if run.cancelled.is_set():
                     break
-                parts.append(chunk)
+                joining.take(chunk)  # at the end its points are not in memory twice
                 yield chunk
+                del chunk
         finally:
             chunks.close()  # cancels the kernels and waits for their threads
         if run.kept or not run.cancelled.is_set():
-            yield Finished(Tractogram.concatenate(parts))
+            whole = joining.columns()
+            yield Finished(
+                Tractogram.empty() if whole is None else Tractogram(**whole, points_are_finite=True)
+            )
     except TractographyError as error:
         yield Failure(str(error))
     except Exception as error:  # a defect: logged in full, shown as a sentence, never a hang
