@@ -104,11 +104,19 @@ class InputKind(Kind):
     radius: float = 0.5
     min_length: float = 5.0
     max_length: float = 100.0
+    # What people read of it in place of the words for FODs.
+    words: tuple[tuple[str, str], ...] = ()
 
     @property
     def has_numbers(self) -> bool:
         """Whether voxels hold numbers of their own beside coefficients, with axes and order."""
         return self.kernel in (VECTORS, EIGENVECTORS)
+
+    def in_words(self, text: str) -> str:
+        """Return what is said of FODs as it is said of this kind."""
+        for usual, own in self.words:
+            text = text.replace(usual, own)
+        return text
 
     def kernel_for(self, among_vectors: str) -> str:
         """Return what follows it where an algorithm chooses in this way among vectors, or ""."""

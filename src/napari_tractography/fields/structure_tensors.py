@@ -57,6 +57,25 @@ KIND = InputKind(
     radius=1.0,
     min_length=10.0,
     max_length=200.0,
+    words=(
+        ("seed in white matter", "seed where fibres are seen"),
+        (": the half-angle of the cone in which the next direction is sought", ""),
+        (" In the FOD's own unit, as tckgen's -cutoff.", ""),
+        (
+            "0.1 where the FOD is scaled as MRtrix3's, else in proportion to its amplitudes; for "
+            "peaks half of that",
+            "0.02",
+        ),
+        ("FOD amplitude", "linearity"),
+        ("amplitude", "linearity"),
+        ("Cone angle", "Largest turn"),
+        ("cone angle", "largest turn"),
+        ("a cone", "a largest turn"),
+        ("cone", "largest turn"),
+        ("the FOD is larger", "fibres are clearer"),
+        ("an FOD", "an image"),
+        ("FOD", "image"),
+    ),
 )
 SIGMA_VOXELS, RHO_VOXELS = 1.0, 3.0  # by default
 SMALLEST_SIGMA, SMALLEST_RHO = 0.5, 1.0  # in voxels; below, a Gaussian is no longer one

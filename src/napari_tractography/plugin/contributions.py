@@ -36,7 +36,7 @@ from .layers.volume_layers import (
     open_fod,
 )
 from .notices import show_warning
-from .space.display import DisplaySpace
+from .space.display import BARE_KEY, DisplaySpace
 from .space.layer_list import move_below_once_inserted
 from .streamlines.layer import Streamlines
 
@@ -134,7 +134,7 @@ def _image_sample(name: str, title: str) -> LayerData:
     space = DisplaySpace.of(phantom.grid)
     shown = np.ascontiguousarray(space.volume(phantom.image))
     kwargs = {**space.layer_kwargs, "name": title, "interpolation2d": "linear"}
-    kwargs["metadata"][PHANTOM_KEY] = name
+    kwargs["metadata"] |= {PHANTOM_KEY: name, BARE_KEY: True}
     return shown, kwargs, "image"
 
 

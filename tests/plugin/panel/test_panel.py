@@ -227,7 +227,7 @@ def press_run(panel: TractographyPanel) -> None:
 def test_run_without_fod(open_model: Any, notes: list[str]) -> None:
     panel = open_model()
     press_run(panel)
-    assert notes == ["error: There is no FOD; open one (File > Open) or choose its layer."]
+    assert notes == ["error: There is no FOD or image; open one (File > Open) or choose its layer."]
 
 
 def test_run_without_seeds(open_model: Any, cross: Any, notes: list[str]) -> None:

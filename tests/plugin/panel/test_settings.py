@@ -27,7 +27,7 @@ from napari_tractography.plugin.session.tracking_values import BY_FOD
 
 CHANGED: dict[str, dict[str, Any]] = {
     "tracking": {"step_mm": 0.3, "algorithm": "diffusion", "adaptive": True},
-    "seeding": {"n_per_seed": 123, "radius_mm": 3.5, "source": "mask"},
+    "seeding": {"n_per_seed": 123, "radius_mm": 3.5, "source": "whole FOD"},
     "display": {"colour_by": "length", "colour": "#102030", "width": 4.5},
     "panel": {"live": True, "backend": "cpu", "n_threads": 1, "open_sections": "Data, Device"},
 }

@@ -91,7 +91,7 @@ def test_a_problem_is_told_until_it_is_over(open_model: Any, cross: Any, settle:
     before, layer = text(), panel.data.fod_choice.value
     panel.data.fod_choice.value = None
     panel.run_button.click()
-    assert "There is no FOD" in text()
+    assert "There is no FOD or image" in text()
     panel.data.fod_choice.value = layer
     assert text() == before
     set_values(panel.tracking.controls, {"min_length_mm": 90.0})

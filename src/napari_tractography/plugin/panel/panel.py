@@ -32,6 +32,7 @@ from ..streamlines.colours import ONE_COLOUR, WEIGHT
 from ..streamlines.layer import Streamlines
 from ..streamlines.turning import fewer_while_turning
 from ..timers import repeated
+from ..words import in_words
 from .bundle_list import BundleSection
 from .display.appearance import AppearanceSection
 from .display.pictures import Pictures
@@ -46,7 +47,7 @@ from .sections.data import DataSection
 from .sections.device import DeviceSection
 from .sections.dissection import Dissection
 from .sections.region import RegionSection
-from .sections.seed import SeedSection, next_step
+from .sections.seed import PLACED, WHOLE, SeedSection, next_step
 from .sections.selection import SelectionSection
 from .sections.tissue import TissueSection
 from .sections.tracking import TrackingSection
@@ -143,7 +144,7 @@ class TractographyPanel(QWidget):  # type: ignore[misc]
             colour_chosen=self.set_colour,
             mirror=self.mirror,
         )
-        self.data = DataSection(self.session, lambda: self.scene.fod_changed())
+        self.data = DataSection(self.session, self._on_fod_changed)
         self.seeds = SeedSection(self.session, show_warning)
         self.regions = RegionSection(self.session, show_warning, self.run_between)
         self.tissues = TissueSection(self.session)
@@ -348,6 +349,12 @@ class TractographyPanel(QWidget):  # type: ignore[misc]
         self.bundle_list.show_offer()
         self.show_hint()
 
+    def _on_fod_changed(self, is_other: bool) -> None:
+        """Follow another FOD; what streamlines started from does not outlive that of before."""
+        self.scene.fod_changed()
+        if is_other and self.seeds.source.value != WHOLE:
+            self.seeds.source.value = PLACED
+
     def _on_order(self, _event: Any) -> None:
         orient(self.viewer)
 
@@ -507,7 +514,7 @@ class TractographyPanel(QWidget):  # type: ignore[misc]
         self.results.show_finished(run, tractogram)
         self.appearance.show_legend()
         if not len(tractogram) and not run.request.is_preview:
-            show_warning(tractogram.why_empty())
+            show_warning(in_words(run.request.fod, tractogram.why_empty()))
 
     def _on_run_cancelled(self, run: Run) -> None:
         self._show_idle()

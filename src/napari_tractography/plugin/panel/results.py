@@ -6,6 +6,7 @@ Called by the panel.
 from __future__ import annotations
 
 import html
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +29,7 @@ from ..session.runs import Run
 from ..session.session import Session
 from ..streamlines.layer import Streamlines
 from ..timers import delayed
-from ..words import plural
+from ..words import in_words, plural
 from .widgets.layout import LINK, stack, wrapped
 
 PROGRESS_STEPS = 1000
@@ -238,7 +239,7 @@ class Results(QWidget):  # type: ignore[misc]
         if changes == [PARTS["arrived"]] and request.arrived is not None:
             return ENDED_EARLY
         if not is_current:
-            return outdated(changes)
+            return in_words(session.fod, outdated(changes))
         return "" if request.is_whole else PREVIEW.format(request.n_full)
 
     def _show_notice(self, text: str) -> None:
@@ -314,28 +315,28 @@ class Results(QWidget):  # type: ignore[misc]
 
     def show_finished(self, run: Run, tractogram: Tractogram) -> None:
         """Show the result of a run."""
-        request = run.request
+        request, say = run.request, partial(in_words, run.request.fod)
         if run.kept_previous:
             kept = bundle_summary(run.bundle).partition("<br>")[0]
-            text = f"{tractogram.why_empty()}<br>Those of before were kept: {kept}."
+            text = f"{say(tractogram.why_empty())}<br>Those of before were kept: {kept}."
             self.show_text_of(run.bundle, text)
             return
         if not len(tractogram):
-            self.show_text_of(run.bundle, tractogram.why_empty())
+            self.show_text_of(run.bundle, say(tractogram.why_empty()))
             return
         lengths, unit = tractogram.lengths_mm, request.fod.grid.unit
         lines = [
             f"<b>{plural(len(tractogram), 'streamline')}</b>, mean length "
             f"{length_text(lengths.mean(), unit)} ({lengths.min() * per_mm(unit):.1f} to "
             f"{lengths.max() * per_mm(unit):.1f})",
-            of_the_seeds(tractogram),
+            say(of_the_seeds(tractogram)),
         ]
         if request.select is not None and not request.is_preview:
             lines += too_few(len(tractogram), request.select)
         is_short = request.select is None or len(tractogram) < request.select
         is_advised = request.is_whole and is_short  # who got as many as were asked for needs none
-        to_change = advice(tractogram, request.parameters, unit) if is_advised else ""
-        lines.append(of_the_ends(tractogram, n_shown=1 if to_change else REASONS_SHOWN))
+        to_change = say(advice(tractogram, request.parameters, unit)) if is_advised else ""
+        lines.append(say(of_the_ends(tractogram, n_shown=1 if to_change else REASONS_SHOWN)))
         if to_change:
             lines.append(f"<b>{html.escape(to_change)}</b>")
         layer = run.bundle.streamlines_layer

@@ -30,6 +30,7 @@ from ..timers import delayed
 from .display import pictures, view
 from .display.appearance import display_specs
 from .sections.device import BACKEND_SPEC, THREADS_SPEC
+from .sections.seed import PLACED, WHOLE
 from .widgets.layout import Section
 
 logger = logging.getLogger(__name__)
@@ -141,6 +142,8 @@ class PanelSettings(QObject):  # type: ignore[misc]
         self._kept = defaults()  # what is kept, which a project that is opened does not change
         if self._settings is not None:
             self._kept = self._read()
+            if self._kept["seeding"]["source"] != WHOLE:  # there is no mask yet, nor regions
+                self._kept["seeding"]["source"] = PLACED
             now = panel.session.document.now
             is_new = len(now.bundles) == 1 and now.bundle.is_blank  # else they are as they are
             with panel.session.document.no_step:

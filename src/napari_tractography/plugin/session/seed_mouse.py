@@ -31,7 +31,7 @@ LABELS_TOOL, OTHER_TOOL = "labels", "other"  # see SeedMouse._tool
 SHIFT, CONTROL_SHIFT = {"Shift"}, {"Shift", "Control"}
 NOTHING_BRIGHT = "There is nothing bright enough under the cursor; Shift-click the volume."
 NO_SLICE = "There is no slice under the cursor; Shift-click one of the three."
-NO_VOLUME = "There is no FOD to place a seed on; open one or choose it in the panel."
+NO_VOLUME = "There is no FOD or image to place a seed on; open one or choose it in the panel."
 
 
 class SeedMouse:

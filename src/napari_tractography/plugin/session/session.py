@@ -961,7 +961,9 @@ class Session:
                 f"The FOD {state.fod.name} was closed; open it again, or choose another in Data."
             )
         if fod is None:
-            raise InvalidFodError("There is no FOD; open one (File > Open) or choose its layer.")
+            raise InvalidFodError(
+                "There is no FOD or image; open one (File > Open) or choose its layer."
+            )
         closed = self.closed_input(state)
         if closed is not None:
             raise closed

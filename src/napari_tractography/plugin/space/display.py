@@ -281,6 +281,11 @@ def display_space_of_layer(layer: Any) -> DisplaySpace:
     )
 
 
+def says_sides(layer: Any) -> bool:
+    """Return whether a volume's file says where left and right are, as a TIFF does not."""
+    return "affine" in layer.metadata and not layer.metadata.get(BARE_KEY)
+
+
 def set_units(layer: Any, units: tuple[str, ...]) -> None:
     """Give a layer units of length.
 

@@ -17,7 +17,7 @@ from qtpy.QtCore import QEvent, QObject, QPointF, QRectF, Qt
 from qtpy.QtGui import QColor, QFont, QPainter, QPainterPath, QPaintEvent, QPen
 from qtpy.QtWidgets import QLabel, QWidget
 
-from .display import BARE_KEY, SETTINGS_KEY
+from .display import SETTINGS_KEY, says_sides
 
 EDGES = ("left", "right", "top", "bottom")
 LETTERS = (("I", "S"), ("P", "A"), ("L", "R"))  # where z, y, x decrease and increase
@@ -70,7 +70,7 @@ def is_anatomical(layers: Iterable[Layer]) -> bool:
     what else there is has been made of it.
     """
     images = [layer for layer in layers if isinstance(layer, Image) and layer.ndim >= 3]
-    bare = [x for x in images if "affine" not in x.metadata or x.metadata.get(BARE_KEY)]
+    bare = [layer for layer in images if not says_sides(layer)]
     is_tracked_in = any(SETTINGS_KEY in layer.metadata for layer in bare)
     return not bare or (len(bare) < len(images) and not is_tracked_in)
 

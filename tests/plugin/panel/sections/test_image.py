@@ -10,9 +10,10 @@ import dask.array
 import numpy as np
 import pytest
 import zarr
-from hands import Mouse
+from hands import Mouse, fod_layer
 from napari.layers import Labels
 from qtpy.QtCore import Qt
+from qtpy.QtWidgets import QLabel, QPushButton
 from tubes import IN_WALL, choose, draw_tube, image_layer
 
 from napari_tractography.geometry.grid import Grid
@@ -380,3 +381,69 @@ def test_a_grid_in_micrometres_makes_the_round_trip() -> None:
     np.testing.assert_allclose(space.to_world(space.to_display(points)), points, atol=1e-6)
     assert space.units == ("um",) * 3
     assert replace(space, unit="mm") != space
+
+
+def test_the_only_image_is_chosen_by_itself_and_gives_way_to_an_fod(
+    open_model: Any, tube: ImagePhantom, cross: Any, notes: list[str]
+) -> None:
+    panel = open_model()
+    assert "open an FOD or an image" in panel.results.label.text()
+    layer = panel.viewer.add_layer(image_layer(tube))
+    assert panel.data.fod_choice.value is layer
+    assert panel.session.fod_layer is layer
+    panel.viewer.add_layer(fod_layer(cross))
+    assert panel.session.fod_layer is panel.viewer.layers[-1]
+    other = open_model()
+    flat = other.viewer.add_image(np.zeros((8, 8)))
+    assert other.session.fod_layer is None
+    other.viewer.layers.remove(flat)
+    of_a_body = image_layer(tube)
+    of_a_body.metadata["affine"] = tube.grid.affine
+    other.viewer.add_layer(of_a_body)
+    assert other.session.fod_layer is None
+    assert notes == []
+
+
+def test_of_an_image_nothing_is_said_in_words_of_mri(
+    open_model: Any, tube: ImagePhantom, cross: Any, settle: Any
+) -> None:
+    panel = open_model(cross)
+    panel.seeds.source.value = "whole FOD"
+
+    def said() -> str:
+        shown = panel.tracking, panel.tracking.more_form, panel.seeds, panel.results
+        labels = [label for part in shown for label in part.findChildren(QLabel)]
+        buttons = panel.tracking.findChildren(QPushButton)
+        texts = [widget.text() for widget in (*labels, *buttons)]
+        return " ".join([*texts, panel.seeds.source.native.currentText()])
+
+    words = ("FOD", "amplitude", "cone", "white matter")
+    assert all(word.lower() in said().lower() for word in words[:3])
+    choose(panel, image_layer(tube))
+    panel.session.set_by_hand({"min_amplitude": 0.99})
+    panel.set_parameters(n_total=50)
+    panel.run_button.click()
+    settle(panel)
+    assert "linearity" in panel.results.label.text()
+    assert not [word for word in words if word.lower() in said().lower()]
+    assert panel.seeds.source.value == "whole FOD"
+    panel.data.fod_choice.value = panel.viewer.layers[0]
+    assert "Minimum amplitude" in said()
+
+
+def test_start_from_does_not_outlive_the_volume_that_it_was_meant_for(
+    open_model: Any, tube: ImagePhantom, cross: Any, fresh_settings: Any
+) -> None:
+    panel = open_model(cross, cross)
+    panel.seeds.source.value = "grey-white interface"
+    panel.data.fod_choice.value = panel.viewer.layers[0]
+    panel.data.fod_choice.value = panel.viewer.layers[1]
+    assert panel.seeds.source.value == "grey-white interface"
+    choose(panel, image_layer(tube))
+    assert panel.session.seeding.source == panel.seeds.source.value == "placed seeds"
+    panel.session.document.undo()
+    assert panel.session.seeding.source == panel.seeds.source.value == "grey-white interface"
+    assert panel.session.fod_layer is panel.viewer.layers[1]
+    panel.close_session()
+    fresh_settings()
+    assert open_model(prepared=False).seeds.source.value == "placed seeds"

@@ -6,6 +6,7 @@ Called by the panel.
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +38,7 @@ from ...layers.volume_layers import (
 )
 from ...notices import show_error
 from ...session.session import Session
+from ...space.display import says_sides
 from ...space.layer_list import index_of_lowest, insert_beside
 from ...streamlines.layer import Streamlines
 from ..widgets.alignment import Alignment
@@ -51,18 +53,22 @@ PROGRESS_STEPS = 1000
 
 
 class DataSection(QWidget):  # type: ignore[misc]
-    """Chooses the FOD and the mask of a session; `fod_changed` hears of another FOD."""
+    """Chooses the FOD and the mask of a session; `fod_changed` hears of another FOD.
 
-    def __init__(self, session: Session, fod_changed: Callable[[], None]) -> None:
+    It is told whether that has other voxels than the one before.
+    """
+
+    def __init__(self, session: Session, fod_changed: Callable[[bool], None]) -> None:
         super().__init__()
         self.session = session
         self._fod_changed = fod_changed
         self._followed: FodOpening | None = None
+        self._by_itself: Layer | None = None  # an image that nobody chose
         self._opacity = {2: 1.0, 3: VOLUME_OPACITY}  # of the volume, {dimensions shown: opacity}
         layers = session.viewer.layers
         self.fod_choice = layer_choice(
             "fod",
-            "FOD",
+            "FOD or image",
             lambda: [*fod_layers(layers), *vectors_layers(layers), *image_layers(layers)],
             "The FOD volume to track in, shown as its l = 0 map; peaks and tensors as "
             "their largest amplitude and FA. Vectors on a regular grid are taken as peaks. In any "
@@ -132,10 +138,26 @@ class DataSection(QWidget):  # type: ignore[misc]
         again = self.session.reopened("fod", fods)
         if again is not None:
             self.fod_choice.value = again
-        elif not known and fods and self.session.takes_any_fod:
-            self.fod_choice.value = fods[-1]
+        elif not known and self.session.takes_any_fod:
+            self.fod_choice.value = fods[-1] if fods else self._only_image()
+        elif self._by_itself is self.session.fod_layer and self.session.state.is_blank:
+            self.fod_choice.value = next(
+                (fod for fod in reversed(fods) if fod is not self._by_itself), self._by_itself
+            )
         self._on_fod(self.fod_choice.value)
         self.alignment.show_tilted()
+
+    def _only_image(self) -> Layer | None:
+        """Return the image, where there is but one, and nothing says that it is of a body."""
+        images = image_layers(self.session.viewer.layers)
+        if len(images) != 1 or says_sides(images[0]):
+            return None
+        try:
+            take_image(images[0], settings_of(images[0]))
+        except TractographyError:  # which is told to whom chooses it
+            return None
+        self._by_itself = images[0]
+        return self._by_itself
 
     @errors_shown()
     def add_fod(self, path: str | Path, kind: str = AUTO) -> None:
@@ -204,11 +226,22 @@ class DataSection(QWidget):  # type: ignore[misc]
             return
         if layer is not None and fod_grid_of(layer) is None and not self._take_image(layer):
             return
-        self.session.choose_fod(layer)
-        self.follow()
-        self._fod_changed()
+        other = layer is not None and not self._lies_as_before(layer)
+        step = self.session.document.one_step(f"Track in {layer.name}") if other else nullcontext()
+        with step:
+            self.session.choose_fod(layer)
+            self.follow()
+            self._fod_changed(other)
         if layer is not None and self.session.viewer.dims.ndisplay == 3:
             layer.opacity = self._opacity[3]
+
+    def _lies_as_before(self, layer: Layer) -> bool:
+        """Return whether a volume has the voxels of the one that is tracked in, if there is one."""
+        before, now = fod_grid_of(self.session.fod_layer), fod_grid_of(layer)
+        if before is None or now is None:  # there was none, or it was closed
+            known = self.session.state.fod
+            return known is None or bool(LayerRef.to(layer).is_like(known))
+        return before.same_space(now)
 
     def follow(self) -> None:
         """Show what the session tracks in, which another bundle may have brought."""

@@ -135,7 +135,7 @@ class ImageSection(QWidget):  # type: ignore[misc]
         )
         self.tissue = layer_choice(
             "tissue",
-            "Tissue",
+            "Fibres within",
             lambda: [x for x in mask_layers(session.viewer.layers) if x is not self._layer],
             "Only where this layer is not zero there are fibres; none seeks them everywhere.",
         )

@@ -16,6 +16,7 @@ from ...layers.volume_layers import mask_layers
 from ...session.seed_layer import outside
 from ...session.session import Session
 from ...session.wanted import ends_of
+from ...words import in_words
 from ..widgets.controls import (
     form,
     layer_choice,
@@ -56,7 +57,7 @@ def next_step(session: Session) -> str:
     """Return what to do next, where there are no streamlines yet."""
     if session.closed_fod:
         return f"The FOD {session.closed_fod} was closed: open it again, or choose another in Data."
-    steps = [] if session.fod_layer is not None else ["open an FOD volume"]
+    steps = [] if session.fod_layer is not None else ["open an FOD or an image"]
     if not session.can_start:
         steps.append(FIRST[session.seeding.source])
     closed = session.closed_input()
@@ -123,7 +124,9 @@ class SeedSection(QWidget):  # type: ignore[misc]
         self._radius_mm = rounded(space.in_proportion(SPECS["radius_mm"].default))
         if radius.value == before != self._radius_mm:  # it was not set
             self._suit_radius(before)
-            radius.value = self._radius_mm
+            with radius.changed.blocked():  # other controls may not say yet what undo brought
+                radius.value = self._radius_mm
+            self.table.viewport().update()
         self._mark()
 
     def _suit_radius(self, before_mm: float) -> None:
@@ -166,11 +169,13 @@ class SeedSection(QWidget):  # type: ignore[misc]
         self.table.setVisible(source == PLACED)
         self.clear.setVisible(source == PLACED)
         self.clear.setEnabled(n > 0)
-        self.hint.setText(self._hint(source, n))
+        self.hint.setText(in_words(self.session.fod, self._hint(source, n)))
+        whole = SEED_SOURCES.index(WHOLE)
+        self.source.native.setItemText(whole, in_words(self.session.fod, WHOLE))
 
     def _hint(self, source: str, n: int) -> str:
         if self.session.fod_layer is None:
-            return "First open an FOD volume; File > Open Sample has phantoms."
+            return "First open an FOD or an image; File > Open Sample has phantoms."
         if source != PLACED:
             return f"{self._other_hint(source)} {UNUSED if n else ''}".strip()
         if n == 0:

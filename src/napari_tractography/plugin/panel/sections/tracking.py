@@ -18,6 +18,7 @@ from ...acts import SPECS
 from ...flag import Flag
 from ...session.session import Session
 from ...session.tracking_values import BY_FOD
+from ...words import in_words
 from ..widgets.controls import parameter_controls, set_values, show_row
 from ..widgets.default_marks import DefaultMarks
 from ..widgets.layout import button, row, stack, wrapped
@@ -25,6 +26,7 @@ from .purpose import PurposeRow
 
 NOT_SUITED = "Step, cone, floor and lengths follow the FOD once one is open."
 NONE_SUITED = "Step, cone, floor and lengths are as you set them."
+SUIT, SUIT_HELP = "Suit the FOD", "Choose step, cone, floor and lengths for the FOD again."
 # Parameters that mean something with trilinear interpolation only.
 BETWEEN_VOXELS = ("edge", "look_ahead_mm")
 # Of cones that are given as functions, by scripts; the panel shows it where it was changed.
@@ -68,9 +70,7 @@ class TrackingSection(QWidget):  # type: ignore[misc]
         self.arrows = {n: arrow for marks in self._marks for n, arrow in marks.arrows.items()}
         self._seen = set(SPECS)  # the rows that are shown
         self.origin = wrapped(NOT_SUITED)
-        self.reset = button(
-            "Suit the FOD", "Choose step, cone, floor and lengths for the FOD again."
-        )
+        self.reset = button(SUIT, SUIT_HELP)
         self.reset.clicked.connect(self._on_reset)
         self.purposes = PurposeRow(self._on_purpose)
         stack(self, self.purposes, self.main_form, self.origin, row(self.reset))
@@ -102,9 +102,10 @@ class TrackingSection(QWidget):  # type: ignore[misc]
             values["max_angle_deg"] = round(self.session.parameters.max_angle_deg, 2)
         if values.get("min_radius_mm") is None:
             values["min_radius_mm"] = radius_of(self.session.parameters)
+        fod = self.session.tracking.fod
         with self._is_showing:
             for marks in self._marks:
-                marks.show_units(self.session.space)
+                marks.show_units(self.session.space, None if fod is None else fod.input_kind)
             set_values(self.controls, values)
         self.purposes.show_algorithm(self.session.parameters.algorithm)
         defaults = self.session.tracking.not_default
@@ -121,14 +122,19 @@ class TrackingSection(QWidget):  # type: ignore[misc]
                 if control.name in seen ^ self._seen:
                     show_row(form, control, control.name in seen)
         self._seen = seen
-        summary = self.session.tracking.summary()
+        summary = self._say(self.session.tracking.summary())
         is_open = self.session.tracking.fod is not None
         lines = [html.escape(summary, quote=False) or (NONE_SUITED if is_open else NOT_SUITED)]
-        labels = [SPECS[n].label.lower() for n in SPECS if n in seen and n in defaults]
+        labels = [self._say(SPECS[n].label).lower() for n in SPECS if n in seen and n in defaults]
         if labels:
             lines.append(f"<b>Set by you: {', '.join(labels)}.</b>")
         self.origin.setText("<br>".join(lines))
+        self.reset.setText(self._say(SUIT))
+        self.reset.setToolTip(self._say(SUIT_HELP))
         self.reset.setEnabled(is_open and any(name in chosen for name in BY_FOD))
+
+    def _say(self, text: str) -> str:
+        return in_words(self.session.tracking.fod, text)
 
     def _mark(self, defaults: Mapping[str, Any]) -> None:
         for marks in self._marks:

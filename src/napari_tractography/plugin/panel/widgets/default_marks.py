@@ -11,6 +11,7 @@ from typing import Any
 
 from qtpy.QtWidgets import QToolButton, QWidget
 
+from ....fields.input_kind import InputKind
 from ....geometry.units import MM
 from ....model.parameters import ParameterSpec
 from ...space.display import DisplaySpace
@@ -37,6 +38,7 @@ class DefaultMarks:
         self._specs = specs
         self.unit = MM  # of the volume
         self._zoom = 1.0
+        self._kind: InputKind | None = None  # of what is tracked in
         self._controls = {control.name: control for control in controls}
         self._marked: dict[str, tuple[bool, Any]] = {}  # as they are shown
         # By the name of a control; enabled where it is not at its default.
@@ -46,14 +48,23 @@ class DefaultMarks:
             arrow.clicked.connect(lambda _checked=False, n=name: reset(n))
             self.mark(name, is_default=True)
 
-    def show_units(self, space: DisplaySpace) -> None:
-        """Show lengths in the unit of a volume, see :func:`.controls.show_units`."""
-        shown = space.unit, space.in_proportion(1.0)
-        if shown == (self.unit, self._zoom):
+    def show_units(self, space: DisplaySpace, kind: InputKind | None = None) -> None:
+        """Show lengths in the unit of a volume, see :func:`.controls.show_units`.
+
+        In the words for FODs, or for another `kind` of input.
+        """
+        shown = space.unit, space.in_proportion(1.0), kind
+        if shown == (self.unit, self._zoom, self._kind):
             return
-        self.unit, self._zoom = shown
+        self.unit, self._zoom, self._kind = shown
         self._marked.clear()
         show_units(self.form, self._controls.values(), space)
+        for control in self._controls.values():
+            label_of(self.form, control).setText(self._in_words(control.label))
+            control.native.setToolTip(self._in_words(str(control.tooltip)))
+
+    def _in_words(self, text: str) -> str:
+        return text if self._kind is None else self._kind.in_words(text)
 
     def mark(self, name: str, *, is_default: bool, default: Any = None) -> None:
         """Mark a control as being at its default or not; `default` is what the arrow gives."""
@@ -70,7 +81,7 @@ class DefaultMarks:
         font = label.font()
         font.setBold(not is_default)
         label.setFont(font)
-        help_text = str(control.tooltip)
+        help_text = self._in_words(str(control.tooltip))
         if said:
             help_text = help_text.replace("<qt>", f"<qt><b>{html.escape(said)}.</b> ", 1)
         label.setToolTip(help_text)
