@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from itertools import takewhile
 
 import numpy as np
@@ -26,6 +26,7 @@ from .report import PREPARING, STANDING_IN, Report
 from .selecting import telling_why_short, that_reach
 
 THREAD_NAMES = "tractography-preview"
+WAIT_SECONDS = 0.05  # after which it is tested whether a preview was given up
 
 
 def preview(
@@ -130,6 +131,8 @@ def track_preview(
         ]
         parts = []
         for task in tasks:
+            while not wait([task], WAIT_SECONDS).done and not cancelled.is_set():
+                pass
             if cancelled.is_set():
                 stop[0] = 1
             parts.append(task.result()[0])

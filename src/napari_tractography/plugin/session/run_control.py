@@ -231,7 +231,8 @@ class RunControl:
         """Note that something changed: with `live`, track again.
 
         A preview under way continues, or a seed that moves all the time would never show one; the
-        next begins when it is there.
+        next begins when it is there. One of another FOD is given up: in an image with other scales
+        it may be working out orientations for seconds.
         """
         session = self.session
         if not self.live or session.fod is None or not session.can_start:
@@ -248,7 +249,8 @@ class RunControl:
             return
         self._changed_at = time.perf_counter()
         self._is_full_due = False
-        if self.current is not None and self.current.request.is_preview:
+        run = self.current
+        if run is not None and run.request.is_preview and run.request.fod is session.fod:
             self._is_outdated = True
         else:
             self.start(preview=True)

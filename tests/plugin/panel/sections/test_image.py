@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from dataclasses import replace
 from typing import Any
 
@@ -10,12 +11,13 @@ import dask.array
 import numpy as np
 import pytest
 import zarr
-from hands import Mouse, fod_layer
+from hands import WAIT_MS, Mouse, fod_layer
 from napari.layers import Labels
 from qtpy.QtCore import Qt
 from qtpy.QtWidgets import QLabel, QPushButton
 from tubes import IN_WALL, choose, draw_tube, image_layer
 
+from napari_tractography.fields.block_store import BlockStore
 from napari_tractography.geometry.grid import Grid
 from napari_tractography.model.image_phantoms import ImagePhantom
 from napari_tractography.plugin.layers.sources.image_layers import (
@@ -447,3 +449,40 @@ def test_start_from_does_not_outlive_the_volume_that_it_was_meant_for(
     panel.close_session()
     fresh_settings()
     assert open_model(prepared=False).seeds.source.value == "placed seeds"
+
+
+def test_live_gives_up_the_preview_of_scales_before_the_newest(
+    open_model: Any, tube: ImagePhantom, qtbot: Any, monkeypatch: pytest.MonkeyPatch, settle: Any
+) -> None:
+    panel = open_model()
+    choose(panel, image_layer(tube))
+    panel.set_parameters(n_per_seed=5)
+    panel.session.add_seeds_mm(IN_WALL)
+    panel.run_button.click()
+    settle(panel)
+    make, work_out, made_for = BlockStore.make, BlockStore._block, []
+    stops: dict[int, Any] = {}
+
+    def noting(self: BlockStore, blocks: Any, stop: Any) -> bool:
+        stops[id(self)] = stop
+        return make(self, blocks, stop)
+
+    def until_given_up(self: BlockStore, block: int) -> Any:
+        made_for.append(self)
+        if self is made_for[0]:  # as long as it takes until the next is chosen, and this given up
+            while not stops[id(self)][0]:
+                time.sleep(0.01)
+        return work_out(self, block)
+
+    monkeypatch.setattr(BlockStore, "make", noting)
+    monkeypatch.setattr(BlockStore, "_block", until_given_up)
+    rho = panel.data.image.controls[1]
+    panel.live.setChecked(True)
+    rho.box.setValue(4.0)
+    qtbot.waitUntil(lambda: len(made_for) > 0, timeout=WAIT_MS)
+    first = panel.runs.current
+    rho.box.setValue(5.0)
+    qtbot.waitUntil(lambda: panel.runs.current is not first, timeout=WAIT_MS)
+    settle(panel)
+    assert first.result is None
+    assert panel.session.state.result_request.fod is panel.session.fod
