@@ -33,6 +33,11 @@ def test_lengths_go_by_the_volume_and_nothing_else_does(
 def test_a_length_is_read_in_the_unit_of_the_volume() -> None:
     assert length_text(0.0123, "um") == "12.3 µm"
     assert length_text(12.34, "mm") == "12.3 mm"
+    assert length_text(9.9999, "um") == "9999.9 µm"
+    assert length_text(102.5289, "um") == "102.5 mm"
+    assert length_text(102.5289, "nm") == "102.5 mm"
+    assert length_text(12345.6, "mm") == "12345.6 mm"
+    assert length_text(12345.6, "voxel") == "12345.6 vx"
 
 
 def test_a_grid_keeps_its_unit_and_its_millimetres() -> None:

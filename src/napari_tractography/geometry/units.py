@@ -11,6 +11,7 @@ from ..errors import InvalidParameterError
 MM = "mm"
 VOXEL = "voxel"  # of an image without a physical scale: one counts as one mm
 MM_IN = {MM: 1.0, "um": 1e-3, "nm": 1e-6, VOXEL: 1.0}  # {unit: its length in mm}
+LARGER, MOST_READ = {"nm": "um", "um": MM}, 10_000
 SHORT = {"um": "µm", VOXEL: "vx"}  # what is shown
 
 
@@ -33,8 +34,16 @@ def symbol(unit: str) -> str:
     return SHORT.get(unit, unit)
 
 
+def readable(length_mm: float, unit: str) -> str:
+    """Return in which unit a length beside a volume is read: a larger one in place of 10,000."""
+    while length_mm * per_mm(unit) >= MOST_READ and unit in LARGER:
+        unit = LARGER[unit]
+    return unit
+
+
 def length_text(length_mm: float, unit: str, *, decimals: int = 1) -> str:
     """Return a length in mm as it is read beside a volume: "12.3 µm"."""
+    unit = readable(length_mm, unit)
     return f"{length_mm * per_mm(unit):.{decimals}f} {symbol(unit)}"
 
 

@@ -51,8 +51,11 @@ def expression(value: Any, imports: set[str], indent: int = 0, *, before: int = 
     return _joined(f"{name}(", items, ")", imports, indent, before)
 
 
-def image_lines(source: FodSource, imports: set[str]) -> list[str]:
-    """Return the lines that make the `fod` of an image; what they need is added to `imports`."""
+def image_lines(source: FodSource, imports: set[str], *, tissue: str = "") -> list[str]:
+    """Return the lines that make the `fod` of an image; what they need is added to `imports`.
+
+    `tissue` is an expression for its tissue and a grid, in place of one that spells it out.
+    """
     reading = source.image
     assert reading is not None
     if source.phantom:
@@ -79,7 +82,8 @@ def image_lines(source: FodSource, imports: set[str]) -> list[str]:
         if value is not None
     ]
     if reading.mask is not None:
-        lines += [f"tissue, _ = {expression(reading.mask, imports)}.load()"]
+        tissue = tissue or f"{expression(reading.mask, imports)}.load()"
+        lines += [f"tissue, _ = {tissue}"]
         arguments += ["mask=tissue"]
     return [*lines, f"fod = nt.Fod.from_image(image, grid, {', '.join(arguments)})"]
 

@@ -26,6 +26,8 @@ from ...errors import (
     TractographyError,
 )
 from ...fields.readings import DEFAULT_FRAMES
+from ...files.formats import has_ending
+from ...files.image_files import IMAGE_ENDINGS, is_zarr, load_image_mask
 from ...files.volume_files import load_mask, load_volume
 from ...geometry.grid import Grid
 from ...model import masks
@@ -38,6 +40,7 @@ from ...recipes.edits import Edit
 from ...recipes.python_code import expression, image_lines, script
 from ...recipes.tractogram_sources import TractogramFile, WeightsSource
 from ...recipes.volume_sources import VolumeSource
+from ..layers.sources.image_layers import settings_of
 from ..requests import Request
 from ..run_seeding import (
     SeedBetween,
@@ -84,9 +87,14 @@ def as_python(
     """
     fod = request.fod
     imports: set[str] = set()
-    path = path_of(fod_layer)
+    path, tissue = path_of(fod_layer), None
     if is_of_image(fod_layer, fod):
-        lines = image_lines(image_source(fod_layer, fod), imports)
+        source, layer = image_source(fod_layer, fod), settings_of(fod_layer).tissue
+        volume = ""
+        if layer is not None and source.image is not None and source.image.mask is not None:
+            tissue = source.image.mask.load()[0]
+            volume = _python_volume(layer, tissue, fod.grid, None, imports, on="grid")
+        lines = image_lines(source, imports, tissue=volume)
     elif path is not None:
         lines = [f"fod = nt.load_fod({path!r}{_reading(fod)})"]
     elif is_phantom(fod):
@@ -98,8 +106,13 @@ def as_python(
     more = ""
     if mask_layer is not None:
         assert request.mask is not None
-        reading = _python_volume(mask_layer, request.mask, fod.grid, None, imports)
-        lines += [f"mask, _ = {reading}"]
+        if tissue is not None and np.array_equal(tissue, request.mask):
+            lines += ["mask = tissue"]
+        else:
+            reading = _python_volume(
+                mask_layer, request.mask, fod.grid, None, imports, on="fod.grid"
+            )
+            lines += [f"mask, _ = {reading}"]
         more += ", mask=mask"
     lines += [f"parameters = nt.TrackingParameters({_arguments(request.parameters)})"]
     if request.tissues is not None:  # before seeds on its interface
@@ -295,7 +308,11 @@ def _python_seeds(request: Request, layer: Layer | None, imports: set[str]) -> l
         ]
     if isinstance(seeding, SeedMask | SeedVoxels):
         assert layer is not None
-        volume = _python_volume(layer, seeding.mask, seeding.grid, None, imports)
+        on = "fod.grid" if seeding.grid == request.fod.grid else ""
+        if on and request.mask is not None and np.array_equal(request.mask, seeding.mask):
+            volume = f"mask, {on}"
+        else:
+            volume = _python_volume(layer, seeding.mask, seeding.grid, None, imports, on=on)
         draw = f"in_mask(seed_mask, grid, {seeding.n_seeds}"
         if isinstance(seeding, SeedVoxels):
             draw = f"in_each_voxel(seed_mask, grid, {seeding.n_per_voxel}"
@@ -351,10 +368,22 @@ def _numbers(*values: float) -> str:
 
 
 def _python_volume(
-    layer: Layer, voxels: NDArray[Any], grid: Grid, label: int | None, imports: set[str]
+    layer: Layer,
+    voxels: NDArray[Any],
+    grid: Grid,
+    label: int | None,
+    imports: set[str],
+    *,
+    on: str = "",
 ) -> str:
-    """Return an expression for (array, grid): read from the file, or, if painted, spelt out."""
+    """Return an expression for (array, grid): read from the file, or, if painted, spelt out.
+
+    `on` is an expression for the grid of a mask, which files such as TIFF do not know.
+    """
     path = path_of(layer)
+    if path is not None and on and _is_in_image(path, voxels):
+        imports.add(f"from {FILES}.image_files import load_image_mask")
+        return f"load_image_mask({path!r})[0] != 0, {on}"
     if path is not None and _is_in_file(path, voxels, grid, label):
         reader = "load_mask" if label is None else "load_volume"
         imports.add(f"from {FILES}.fods import {reader}")
@@ -410,6 +439,17 @@ def _is_in_file(
     inside = found != 0 if label is None else found == label
     same_place = where.shape == grid.shape and np.array_equal(where.affine, grid.affine)
     return same_place and np.array_equal(inside, np.nan_to_num(voxels) != 0)
+
+
+def _is_in_image(path: str, voxels: NDArray[Any]) -> bool:
+    """Return whether a file that does not know where its voxels lie holds those of a mask."""
+    if not (is_zarr(path) or has_ending(path, IMAGE_ENDINGS)):
+        return False
+    try:
+        found, _ = load_image_mask(path)
+    except TractographyError:
+        return False
+    return np.array_equal(found != 0, np.nan_to_num(voxels) != 0)
 
 
 def _reading(fod: Fod) -> str:

@@ -87,7 +87,7 @@ class ProjectLayers:
         layer.metadata[KEY_KEY] = reading.key
         if source.phantom:
             layer.metadata[PHANTOM_KEY] = source.phantom
-        elif not has_ending(source.path, volume_endings()):
+        if not has_ending(source.path, volume_endings()):
             layer.metadata[BARE_KEY] = True
         tissue = settings_of(layer).tissue
         if tissue is not None:

@@ -15,7 +15,8 @@ from qtpy.QtCore import Qt
 from qtpy.QtGui import QShowEvent
 from qtpy.QtWidgets import QLabel, QProgressBar, QWidget
 
-from ...geometry.units import MM, length_text, per_mm
+from ...geometry.units import MM, length_text, per_mm, readable, symbol
+from ...model.stop import StopReason
 from ...streamlines.tractogram import Tractogram
 from ...tracking import report
 from ...tracking.report import advice
@@ -36,6 +37,7 @@ PROGRESS_STEPS = 1000
 MORE = ' <a href="more" style="{}">more</a>'
 LESS = '<a href="less" style="{}">less</a>'
 REASONS_SHOWN = 3
+CUT_SHOWN = 0.05  # of the streamlines, that the maximum length has cut
 PREPARING_SECONDS = 0.5  # without a sign of a run, before the notice says why
 NOTICE_MS = 150  # after the last change, before the result is compared with what is set now
 
@@ -325,10 +327,11 @@ class Results(QWidget):  # type: ignore[misc]
             self.show_text_of(run.bundle, say(tractogram.why_empty()))
             return
         lengths, unit = tractogram.lengths_mm, request.fod.grid.unit
+        read_in = readable(lengths.max(), unit)
         lines = [
             f"<b>{plural(len(tractogram), 'streamline')}</b>, mean length "
-            f"{length_text(lengths.mean(), unit)} ({lengths.min() * per_mm(unit):.1f} to "
-            f"{lengths.max() * per_mm(unit):.1f})",
+            f"{length_text(lengths.mean(), read_in)} ({lengths.min() * per_mm(read_in):.1f} to "
+            f"{lengths.max() * per_mm(read_in):.1f})",
             say(of_the_seeds(tractogram)),
         ]
         if request.select is not None and not request.is_preview:
@@ -337,8 +340,9 @@ class Results(QWidget):  # type: ignore[misc]
         is_advised = request.is_whole and is_short  # who got as many as were asked for needs none
         to_change = say(advice(tractogram, request.parameters, unit)) if is_advised else ""
         lines.append(say(of_the_ends(tractogram, n_shown=1 if to_change else REASONS_SHOWN)))
-        if to_change:
-            lines.append(f"<b>{html.escape(to_change)}</b>")
+        warning = to_change or cut_short(tractogram, request.parameters.max_length_mm, unit)
+        if warning:
+            lines.append(f"<b>{html.escape(warning)}</b>")
         layer = run.bundle.streamlines_layer
         if layer is not None and layer.n_shown < len(tractogram):
             lines.append(layer.summary)
@@ -440,6 +444,17 @@ def of_the_ends(tractogram: Tractogram, *, n_shown: int = REASONS_SHOWN) -> str:
     total = sum(n for _, n in ends) or 1
     shares = [f"{100 * n / total:.1f} % {reason.text}" for reason, n in ends[:n_shown]]
     return f"Ends of the streamlines: {'; '.join(shares)}." if shares else ""
+
+
+def cut_short(tractogram: Tractogram, max_length_mm: float, unit: str) -> str:
+    """Return how many streamlines the maximum length cut, or "" where hardly any are."""
+    n_cut = int((tractogram.stop_reasons == StopReason.MAX_LENGTH).any(axis=1).sum())
+    if n_cut < CUT_SHOWN * len(tractogram):
+        return ""
+    return (
+        f"The maximum length of {max_length_mm * per_mm(unit):g} {symbol(unit)} cut {n_cut:,} of "
+        f"them ({100 * n_cut / len(tractogram):.0f} %)."
+    )
 
 
 def preview_summary(run: Run) -> str:

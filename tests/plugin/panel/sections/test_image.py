@@ -20,6 +20,7 @@ from tubes import IN_WALL, choose, draw_tube, image_layer
 from napari_tractography.fields.block_store import BlockStore
 from napari_tractography.geometry.grid import Grid
 from napari_tractography.model.image_phantoms import ImagePhantom
+from napari_tractography.model.stop import StopReason
 from napari_tractography.plugin.layers.sources.image_layers import (
     WorkedOut,
     fod_of_image,
@@ -27,6 +28,7 @@ from napari_tractography.plugin.layers.sources.image_layers import (
     settings_of,
 )
 from napari_tractography.plugin.layers.volume_layers import mask_of
+from napari_tractography.plugin.panel.results import cut_short
 from napari_tractography.plugin.panel.sections import image as image_section
 from napari_tractography.plugin.panel.widgets.controls import label_of
 from napari_tractography.plugin.space.display import DisplaySpace
@@ -486,3 +488,28 @@ def test_live_gives_up_the_preview_of_scales_before_the_newest(
     settle(panel)
     assert first.result is None
     assert panel.session.state.result_request.fod is panel.session.fod
+
+
+def test_results_say_how_many_were_cut_at_the_maximum_length_and_read_in_mm(
+    open_model: Any, tube: ImagePhantom, settle: Any
+) -> None:
+    panel = open_model(prepared=False)
+    layer = image_layer(tube)
+    choose(panel, layer)
+    panel.set_parameters(n_per_seed=20, min_length_mm=0.0, max_length_mm=0.6)
+    panel.session.add_seeds_mm(IN_WALL)
+    panel.run_button.click()
+    settle(panel)
+    reasons = panel.session.tractogram.stop_reasons
+    n_cut = int((reasons == StopReason.MAX_LENGTH).any(axis=1).sum())
+    assert n_cut >= 2
+    text = panel.results.label.text()
+    assert f"{100 * n_cut / 20:.0f} %" in text
+    assert "maximum length of 600 µm" in text
+    said = f"The maximum length of 600 µm cut {n_cut} of them ({100 * n_cut / 20:.0f} %)."
+    assert cut_short(panel.session.tractogram, 0.6, "um") == said
+    panel.set_parameters(max_length_mm=40.0)
+    panel.run_button.click()
+    settle(panel)
+    assert cut_short(panel.session.tractogram, 40.0, "um") == ""
+    assert "maximum length" not in panel.results.label.text()

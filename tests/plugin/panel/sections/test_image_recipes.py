@@ -93,7 +93,8 @@ def test_a_run_in_an_image_is_kept_and_made_again(
     assert notes[-1].startswith("info: 1 of 1 bundle has the digest")
     assert other.session.tractogram.digest() == digest
     shown = other.session.fod_layer
-    assert is_anatomical([layer]) == is_anatomical([shown]) == (kind == "sample")
+    assert not is_anatomical([layer])
+    assert not is_anatomical([shown])
     assert settings_of(shown).rho_vox == pytest.approx(2.5)
     assert other.data.image.controls[2].value == fibres
     assert (other.data.image.tissue.value is None) == (kind == "sample")
@@ -221,3 +222,38 @@ def test_odfs_that_are_given_up_leave_no_layer(
     )
     qtbot.wait(200)
     assert list(panel.viewer.layers) == before
+
+
+@pytest.mark.parametrize("kind", ["tif", "zarr", "painted"])
+def test_a_mask_of_a_file_is_named_and_a_drawn_one_written_once(
+    open_model: Any, tube: ImagePhantom, settle: Any, tmp_path: Path, kind: str
+) -> None:
+    """The same as tissue, as mask and as what streamlines start in."""
+    panel = open_model()
+    choose(panel, layer_of(tube, "tif", tmp_path))
+    noise = np.random.default_rng(1).random(tube.fibres.shape) > 0.02  # that takes much text
+    inside = (tube.fibres & noise).T.astype(np.uint8)
+    if kind == "painted":
+        panel.data.mask_choice.value = panel.viewer.add_labels(inside, name="painted")
+    else:
+        path = tmp_path / f"mask.{kind}"
+        tifffile.imwrite(path, inside) if kind == "tif" else zarr.save(str(path), inside)
+        panel.data.add_mask(path)
+    layer = panel.data.mask_choice.value
+    panel.data.image.tissue.value = layer
+    panel.data.image._take()
+    panel.seeds.source.value = "mask"
+    panel.set_parameters(n_total=8, max_length_mm=0.5)
+    panel.run_button.click()
+    settle(panel)
+    script = copied(panel)
+    assert script.count("VolumeSource(  #") == (kind == "painted")
+    assert script.count("load_image_mask(") == (kind != "painted")
+    assert printed_by(script) == panel.session.tractogram.digest()
+    layer.data[10, 24, 8] = 1 - layer.data[10, 24, 8]  # painted since
+    layer.refresh()
+    panel.data.image._take()
+    assert "load_image_mask(" not in copied(panel)
+    panel.data.image.tissue.value = None
+    panel.data.image._take()
+    assert copied(panel).count("VolumeSource(  #") == 1
