@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from ..errors import FileError, MissingPackageError
 from ..geometry.grid import Grid
-from ..geometry.units import VOXEL
+from ..geometry.units import MM, VOXEL
 from ..runtime.arrays import host_array, on_gpu
 from ..runtime.extras import needs_extra
 from .formats import has_ending, volume_endings
@@ -34,6 +34,7 @@ from .volume_files import load_volume
 TIFF, NUMPY = (".tif", ".tiff"), (".npy",)
 IMAGE_ENDINGS = (*TIFF, *NUMPY)
 ZARR_MARKS = ("zarr.json", ".zgroup", ".zarray")  # one of them is in the folder of a Zarr
+OME_UNITS = {"millimeter": MM, "micrometer": "um", "nanometer": "nm"}
 LAST_AXES = ("zyx", "xyz")  # orders of the three axes of space
 # Boxes of so many voxels along each axis, around these fractions of each, are compared.
 BOX_CENTRES, BOX_VOXELS = (1 / 6, 1 / 2, 5 / 6), 16
@@ -347,6 +348,45 @@ def _zarr_levels(path: str, key: str) -> tuple[list[Any], str]:
         where = f"{path}, {key!r}," if key else path
         raise FileError(f"{where} cannot be read as Zarr ({error}); check it.") from error
     return levels, keys[0]
+
+
+def ome_voxel_size(
+    path: str | PathLike[str], shape: Sequence[int]
+) -> tuple[list[float], str] | None:
+    """Return how large, along x, y and z, the voxels of an image in an OME-Zarr are, and the unit.
+
+    The image is the one of this shape, with z, y and x last; the path is that of its group, of one
+    above it, or of the array. None where that does not say, or says no unit of ours.
+    """
+    with suppress(Exception):  # whatever is not there, not OME-Zarr or damaged
+        import zarr
+
+        root, name = zarr.open(str(path), mode="r"), ""
+        if hasattr(root, "chunks"):  # an array, as which napari opens one level
+            where, _, name = str(path).replace("\\", "/").rstrip("/").rpartition("/")
+            root = zarr.open(where, mode="r")
+        groups = [root, *(root[key] for key in sorted(root.group_keys())[:1])]
+        for group in groups:
+            attributes = dict(group.attrs)
+            for image in attributes.get("ome", attributes).get("multiscales", []):
+                for part in image["datasets"]:
+                    is_it = not name or part["path"] == name
+                    if is_it and tuple(group[part["path"]].shape) == tuple(shape):
+                        return _ome_size(image, part)
+    return None
+
+
+def _ome_size(image: dict[str, Any], part: dict[str, Any]) -> tuple[list[float], str] | None:
+    axes = image["axes"][-3:]
+    if [axis["name"] for axis in axes] != ["z", "y", "x"]:
+        return None
+    units = {OME_UNITS.get(axis.get("unit", "")) for axis in axes}
+    sizes = np.ones(3)
+    for step in (*part["coordinateTransformations"], *image.get("coordinateTransformations", ())):
+        if step["type"] == "scale":
+            sizes *= step["scale"][-3:]
+    unit = units.pop()
+    return None if units or unit is None or not (sizes > 0).all() else (sizes[::-1].tolist(), unit)
 
 
 def _keys_of_levels(root: Any, key: str) -> list[str]:

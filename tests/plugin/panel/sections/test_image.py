@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import dask.array
@@ -160,7 +161,7 @@ def test_an_image_stays_in_view_where_the_unit_alone_is_set(
     choose(panel, layer)
     before = panel.viewer.screenshot(flash=False)[..., :3]
     image = panel.data.image
-    image.size.setValue(1.0)
+    image.size.setText("1")
     image.unit.setCurrentIndex(image.unit.findData(unit))
     image.set_size.click()
     after = panel.viewer.screenshot(flash=False)[..., :3]
@@ -182,7 +183,7 @@ def test_an_image_without_a_scale_is_asked_for_it_once(open_model: Any, tube: Im
     panel.viewer.add_layer(inside)
     panel.data.mask_choice.value = inside
     panel.viewer.dims.set_point(0, 7.0)
-    image.size.setValue(20.0)
+    image.size.setText("20")
     image.unit.setCurrentIndex(image.unit.findData("um"))
     image.set_size.click()
     assert image.scale_row.isHidden()
@@ -513,3 +514,63 @@ def test_results_say_how_many_were_cut_at_the_maximum_length_and_read_in_mm(
     settle(panel)
     assert cut_short(panel.session.tractogram, 40.0, "um") == ""
     assert "maximum length" not in panel.results.label.text()
+
+
+def write_ome_zarr(path: Path, image: Any, *, unit: str = "micrometer") -> Path:
+    """Voxels of 40 x 20 x 20 um (z, y, x), by two scales, and a coarser level."""
+    root = zarr.open_group(path, mode="w")
+    datasets = []
+    for name, level, size in ("0", image, (4, 2, 2)), ("1", image[::2, ::2, ::2], (8, 4, 4)):
+        root.create_array(name, data=np.ascontiguousarray(level), chunks=(16, 16, 16))
+        scale = [{"type": "scale", "scale": size}]
+        datasets.append({"path": name, "coordinateTransformations": scale})
+    axes = [{"name": a, "type": "space", "unit": unit} for a in "zyx"]
+    whole = [{"type": "scale", "scale": (10, 10, 10)}]
+    images = [{"axes": axes, "datasets": datasets, "coordinateTransformations": whole}]
+    root.attrs["ome"] = {"version": "0.5", "multiscales": images}
+    return path
+
+
+@pytest.mark.parametrize("part", ["", "0", "1"])
+def test_an_ome_zarr_that_napari_opened_has_the_size_that_it_says(
+    open_model: Any, tube: ImagePhantom, tmp_path: Path, notes: list[str], part: str
+) -> None:
+    panel = open_model()
+    path = write_ome_zarr(tmp_path / "heart.ome.zarr", tube.image.T)
+    (layer,) = panel.viewer.open(str(path / part), plugin="napari")
+    assert panel.session.fod_layer is layer
+    size = np.array([40.0, 20, 20]) * (2 if part == "1" else 1)
+    np.testing.assert_allclose(layer.scale, size)
+    assert str(layer.units[0]) == "micrometer"
+    assert panel.data.image.scale_row.isHidden()
+    x, _, z = size[::-1]
+    wanted = f"info: {layer.name} has voxels of {x:g} x {x:g} x {z:g} µm, as its file says."
+    assert [note for note in notes if "voxels of" in note] == [wanted]
+    np.testing.assert_allclose(panel.session.fod.grid.voxel_sizes_mm, size[::-1] / 1000)
+
+
+def test_a_zarr_of_an_unknown_unit_is_asked_for_three_numbers(
+    open_model: Any, tube: ImagePhantom, tmp_path: Path, notes: list[str]
+) -> None:
+    panel = open_model()
+    path = write_ome_zarr(tmp_path / "heart.ome.zarr", tube.image.T, unit="parsec")
+    (layer,) = panel.viewer.open(str(path), plugin="napari")
+    image = panel.data.image
+    assert not image.scale_row.isHidden()
+    for text in ("", "0", "1 2", "1, 2, three", "-1 1 1"):
+        image.size.setText(text)
+        image.set_size.click()
+        assert notes[-1].startswith(f"error: {text!r} is no voxel size")
+    assert (layer.scale == 1).all()
+    image.size.setText("20 20 635.2")  # along x there is too little to see along z
+    image.set_size.click()
+    assert "rho" in notes[-1]
+    assert (layer.scale == 1).all()
+    assert not image.scale_row.isHidden()
+    assert settings_of(layer).rho_vox == 3
+    image.size.setText("20, 20, 235.2")
+    image.set_size.click()
+    np.testing.assert_allclose(layer.scale, (235.2, 20, 20))
+    np.testing.assert_allclose(panel.session.fod.grid.voxel_sizes_mm, (0.02, 0.02, 0.2352))
+    assert settings_of(layer).rho_vox == pytest.approx(5.2)
+    assert image.scale_row.isHidden()

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 from napari.layers import Image, Labels, Layer
+from numpy.typing import NDArray
 
 from ....errors import InvalidFodError
 from ....fields.odfs import LARGEST, SMALLEST
@@ -206,11 +207,19 @@ def has_scale(layer: Layer) -> bool:
     return unit_of_layer(layer) is not None
 
 
-def set_scale(layer: Layer, size: float, unit: str) -> None:
-    """Say how large the voxels of a layer are, along the shortest edge, in one of `SCALE_UNITS`."""
-    factor = size / float(np.abs(layer.scale).min())
-    layer.translate = np.asarray(layer.translate) * factor
-    layer.scale = np.asarray(layer.scale) * factor
+def zoom_to(layer: Layer, sizes: Sequence[float]) -> NDArray[np.float64]:
+    """Return by what a scale, (z, y, x), is multiplied for voxels of some size.
+
+    That is the length of the shortest edge, or those along x, y and z.
+    """
+    now = np.abs(layer.scale)
+    return sizes[0] / np.full(3, now.min()) if len(sizes) == 1 else np.array(sizes[::-1]) / now
+
+
+def set_scale(layer: Layer, zoom: NDArray[np.float64], unit: str) -> None:
+    """Say how large the voxels of a layer are: as often as now, in one of `SCALE_UNITS`."""
+    layer.translate = np.asarray(layer.translate) * zoom
+    layer.scale = np.asarray(layer.scale) * zoom
     set_units(layer, (NAPARI_UNITS.get(unit, unit),) * layer.ndim)
 
 

@@ -5,19 +5,26 @@ Called by the Data section, which hides it for all other kinds of input.
 
 from __future__ import annotations
 
+import math
+import re
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
+from weakref import WeakSet
 
 import numpy as np
 from napari.layers import Layer
+from napari.utils.notifications import show_info
 from qtpy.QtCore import Signal
-from qtpy.QtWidgets import QCheckBox, QComboBox, QDoubleSpinBox, QWidget
+from qtpy.QtWidgets import QCheckBox, QComboBox, QLineEdit, QWidget
 
 from ....errors import TractographyError
+from ....fields.structure_tensors import SMALLEST_RHO, SMALLEST_SIGMA
+from ....files.image_files import is_zarr, ome_voxel_size
 from ....geometry.units import symbol
 from ....model.fod import Fod
 from ...background import Background
-from ...export.layer_files import note_odfs
+from ...export.layer_files import note_odfs, path_of
 from ...flag import Flag
 from ...layers.layer_watch import LayerWatch
 from ...layers.sources.image_layers import (
@@ -34,10 +41,12 @@ from ...layers.sources.image_layers import (
     show_worked_out,
     take_image,
     worked_out_layer,
+    zoom_to,
 )
 from ...layers.volume_layers import fod_layer_data, mask_layers
 from ...notices import show_error
 from ...session.session import Session
+from ...space.display import set_units
 from ...space.layer_list import insert_beside
 from ...timers import delayed, repeated
 from ..widgets.controls import (
@@ -57,6 +66,7 @@ REFRESH_MS = 500  # between two refreshes of what has been computed
 WAIT_MS = 150  # after the last move of a slider, before orientations are computed again
 NO_SCALE = "This image has no physical scale: a voxel counts as 1. How large is it?"
 SIZE_LIMITS = 1e-6, 1e6
+NO_SIZE = "{!r} is no voxel size; give one number above zero, or three, along x, y and z."
 
 
 class OdfRow(QWidget):  # type: ignore[misc]
@@ -115,11 +125,12 @@ class ImageSection(QWidget):  # type: ignore[misc]
         self._layer: Layer | None = None
         self.controls = parameter_controls(IMAGE_SPECS)
         self.ask = wrapped(NO_SCALE)
-        self.size = QDoubleSpinBox()
-        self.size.setDecimals(6)
-        self.size.setRange(*SIZE_LIMITS)
-        self.size.setValue(1.0)
-        self.size.setToolTip("Edge length of a voxel; the shortest, where it is not a cube.")
+        self.size = QLineEdit("1")
+        self.size.setToolTip(
+            "Edge length of a voxel; the shortest, where it is not a cube. Or three numbers, along "
+            "x, y and z: 0.5 0.5 2."
+        )
+        self.size.returnPressed.connect(self._set_size)
         self.unit = QComboBox()
         for unit in SCALE_UNITS:
             self.unit.addItem(symbol(unit), unit)
@@ -144,6 +155,7 @@ class ImageSection(QWidget):  # type: ignore[misc]
         self.form = form([*self.controls, self.tissue])
         stack(self, self.ask, self.scale_row, self.form, self.show_blocks, self.odfs)
         self._blocks: WorkedOut | None = None
+        self._asked: WeakSet[Layer] = WeakSet()  # whose files were asked for their voxel size
         self._is_showing = Flag()
         self._wait = delayed(self, WAIT_MS, self._take)
         self._watched = LayerWatch(self._on_control)
@@ -163,6 +175,8 @@ class ImageSection(QWidget):  # type: ignore[misc]
         self.setVisible(self._layer is not None)
         if self._layer is not None:
             self._show_settings(self._layer)
+            if self._take_own_size(self._layer):
+                return
             asks = not has_scale(self._layer)
             self.ask.setVisible(asks)
             self.scale_row.setVisible(asks)
@@ -187,11 +201,11 @@ class ImageSection(QWidget):  # type: ignore[misc]
         if not self._is_showing:
             self._wait.start()
 
-    def _take(self) -> None:
-        """Find fibres as the controls say, and track again where Live is on."""
+    def _take(self) -> bool:
+        """Find fibres as the controls say, and track again where Live is on; False if refused."""
         layer = self._layer
         if layer is None:
-            return
+            return False
         self.session.place(self.tissue.value)
         wanted = ImageSettings(**values_of(self.controls), tissue=self.tissue.value)
         try:
@@ -199,10 +213,11 @@ class ImageSection(QWidget):  # type: ignore[misc]
         except TractographyError as error:
             self._show_settings(layer)
             show_error(str(error))
-            return
+            return False
         self._watched.layer = wanted.tissue
         self.session.retake_fod()
         self.refresh_blocks()
+        return True
 
     def _make_odfs(self) -> None:
         fod = self.session.fod
@@ -217,16 +232,52 @@ class ImageSection(QWidget):  # type: ignore[misc]
         if self.tissue.value is not before:
             self._on_control()
 
+    def _take_own_size(self, layer: Layer) -> bool:
+        """Give an image the size that its OME-Zarr says, where what opened it did not; say so."""
+        path = path_of(layer)
+        if layer in self._asked or has_scale(layer) or path is None or not is_zarr(path):
+            return False
+        self._asked.add(layer)
+        found = ome_voxel_size(path, (layer.data[0] if layer.multiscale else layer.data).shape)
+        if found is None or found[1] not in SCALE_UNITS or (layer.scale != 1).any():
+            return False
+        sizes, unit = found
+        if not self._give_size(layer, sizes, unit):
+            return False
+        size = " x ".join(f"{length:g}" for length in sizes)
+        show_info(f"{layer.name} has voxels of {size} {symbol(unit)}, as its file says.")
+        return True
+
     def _set_size(self) -> None:
-        layer = self._layer
-        if layer is None:
-            return
-        viewer, size, unit = self.session.viewer, self.size.value(), self.unit.currentData()
-        point = np.asarray(viewer.dims.point) * (size / float(np.abs(layer.scale).min()))
+        text = self.size.text()
+        try:
+            sizes = [float(word) for word in re.split(r"[\s,;x×]+", text.strip())]
+        except ValueError:
+            sizes = []
+        low, high = SIZE_LIMITS
+        if len(sizes) not in (1, 3) or not all(low <= size <= high for size in sizes):
+            show_error(NO_SIZE.format(text))
+        elif self._layer is not None:
+            self._give_size(self._layer, sizes, self.unit.currentData())
+
+    def _give_size(self, layer: Layer, sizes: Sequence[float], unit: str) -> bool:
+        """Show an image in voxels of some size; where no fibres can be sought so, as it was."""
+        viewer, zoom = self.session.viewer, zoom_to(layer, sizes)
+        point = np.asarray(viewer.dims.point) * zoom
         beside = [other for other in mask_layers(viewer.layers) if _covers(other, layer)]
+        before = [(each, each.scale, each.translate, each.units) for each in (layer, *beside)]
         for each in (layer, *beside):
-            set_scale(each, size, unit)
-        self._take()
+            set_scale(each, zoom, unit)
+        edges = np.abs(layer.scale)
+        longest = edges.max() / np.prod(edges) ** (1 / 3)  # in voxels, as scales are
+        with self._is_showing:
+            for control, least in zip(self.controls, (SMALLEST_SIGMA, SMALLEST_RHO), strict=False):
+                control.value = max(control.value, math.ceil(10 * least * longest) / 10)
+        if not self._take():
+            for each, scale, translate, units in before:
+                each.scale, each.translate = scale, translate
+                set_units(each, units)
+            return False
         self.follow()
         self.scaled.emit()
         viewer.dims.set_point(range(viewer.dims.ndim), point)  # the same slices
@@ -236,6 +287,7 @@ class ImageSection(QWidget):  # type: ignore[misc]
         for each in (layer, *beside):
             each.refresh()
         viewer.reset_view()
+        return True
 
     def _refresh_if_more(self) -> None:
         """Follow what is computed during a run."""
