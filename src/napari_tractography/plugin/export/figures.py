@@ -21,7 +21,7 @@ from ...files.paths import check_writable, written_whole
 from ...geometry.units import MM, symbol
 from ...model.specs import parameter
 from ..space.display import unit_of_layer
-from ..space.orientation_labels import LABEL_PIXELS, draw_label, edge_labels
+from ..space.orientation_labels import LABEL_PIXELS, draw_label, edge_labels, is_anatomical
 from ..streamlines.colours import Colours
 from ..streamlines.layer import Streamlines
 from .screenshots import LARGEST_SIDE, canvas_picture
@@ -220,7 +220,9 @@ def _legends(viewer: Any) -> list[Colours]:
             colours = layer.colours
             if colours.limits is not None or colours.categories:
                 key = (colours.label, colours.limits, colours.colormap, colours.categories)
-                found.setdefault(key, colours.shown_in(layer.space.unit))
+                shown = colours.shown_in(layer.space.unit)
+                is_bare = not is_anatomical(viewer.layers)
+                found.setdefault(key, shown.along_axes() if is_bare else shown)
     return list(found.values())
 
 

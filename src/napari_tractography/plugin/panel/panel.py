@@ -27,6 +27,7 @@ from ..session.seed_mouse import SeedMouse
 from ..session.session import Session
 from ..session.tracking_values import tracking_values_of
 from ..space.extent import SlicesKept
+from ..space.orientation_labels import name_axes
 from ..space.views import orient
 from ..streamlines.colours import ONE_COLOUR, WEIGHT
 from ..streamlines.layer import Streamlines
@@ -347,11 +348,14 @@ class TractographyPanel(QWidget):  # type: ignore[misc]
         self.appearance.refresh_layers()
         self.measure.refresh_layers()
         self.bundle_list.show_offer()
+        name_axes(self.viewer.layers)
         self.show_hint()
 
     def _on_fod_changed(self, is_other: bool) -> None:
         """Follow another FOD; what streamlines started from does not outlive that of before."""
         self.scene.fod_changed()
+        name_axes(self.viewer.layers)
+        self.appearance.show_legend()
         if is_other and self.seeds.source.value != WHOLE:
             self.seeds.source.value = PLACED
 

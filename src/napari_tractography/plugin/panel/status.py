@@ -14,6 +14,7 @@ from ..layers.on_volume import OnVolume
 from ..layers.volume_layers import fod_grid_of
 from ..session.session import Session
 from ..space.display import DisplaySpace
+from ..space.orientation_labels import axes_of
 from ..space.positions import position_text
 from ..streamlines.layer import Streamlines
 
@@ -54,7 +55,8 @@ class StatusPositions:
         if self._viewer.dims.ndisplay != 2:
             return ""
         position = np.asarray(self._viewer.cursor.position, dtype=float)[-3:]
-        return position_text(space.to_world(position[None])[0], space.unit)
+        axes = axes_of(self._viewer.layers)
+        return position_text(space.to_world(position[None])[0], space.unit, axes)
 
     def _space_of(self, layer: Layer) -> DisplaySpace | None:
         """Return the display space that a layer lies in; None of a layer that is not ours."""

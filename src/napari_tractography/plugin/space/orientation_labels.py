@@ -17,7 +17,8 @@ from qtpy.QtCore import QEvent, QObject, QPointF, QRectF, Qt
 from qtpy.QtGui import QColor, QFont, QPainter, QPainterPath, QPaintEvent, QPen
 from qtpy.QtWidgets import QLabel, QWidget
 
-from .display import SETTINGS_KEY, says_sides
+from . import positions
+from .display import AXIS_LABELS, SETTINGS_KEY, says_sides
 
 EDGES = ("left", "right", "top", "bottom")
 LETTERS = (("I", "S"), ("P", "A"), ("L", "R"))  # where z, y, x decrease and increase
@@ -73,6 +74,25 @@ def is_anatomical(layers: Iterable[Layer]) -> bool:
     bare = [layer for layer in images if not says_sides(layer)]
     is_tracked_in = any(SETTINGS_KEY in layer.metadata for layer in bare)
     return not bare or (len(bare) < len(images) and not is_tracked_in)
+
+
+def axes_of(layers: Iterable[Layer]) -> tuple[str, ...]:
+    """Return what the axes of layers are called, R, A, S or x, y, z."""
+    return positions.AXES if is_anatomical(layers) else positions.BARE_AXES
+
+
+def name_axes(layers: Iterable[Layer]) -> None:
+    """Call the axes of the layers that are ours, and of an image that is tracked in, what they are.
+
+    The sliders of napari say it.
+    """
+    layers = list(layers)
+    labels = axes_of(layers)[::-1]
+    for layer in layers:
+        now = tuple(layer.axis_labels)
+        is_ours = now in (AXIS_LABELS, positions.BARE_AXES[::-1]) or SETTINGS_KEY in layer.metadata
+        if is_ours and now != labels:
+            layer.axis_labels = labels
 
 
 def draw_label(

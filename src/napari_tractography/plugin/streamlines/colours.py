@@ -104,6 +104,12 @@ class Colours:
         low, high = self.limits
         return replace(self, unit=shown, limits=(low * factor, high * factor))
 
+    def along_axes(self) -> Colours:
+        """Return the same with directions named by axes, where nothing says left and right."""
+        if self.categories != DIRECTIONS:
+            return self
+        return replace(self, categories=tuple((ALONG[name], rgb) for name, rgb in DIRECTIONS))
+
 
 def direction_colours(tractogram: Tractogram, **_: Any) -> Colours:
     """Colour by direction: |x|, |y|, |z| of the segments in RAS+ as red, green, blue.
@@ -133,6 +139,11 @@ def direction_colours(tractogram: Tractogram, **_: Any) -> Colours:
     return Colours(rgba, "Direction", categories=DIRECTIONS)
 
 
+ALONG = {
+    "left-right": "along x",
+    "anterior-posterior": "along y",
+    "inferior-superior": "along z",
+}
 DIRECTIONS: tuple[tuple[str, RGB], ...] = (
     ("left-right", (1.0, 0.0, 0.0)),
     ("anterior-posterior", (0.0, 1.0, 0.0)),

@@ -559,7 +559,7 @@ class Streamlines(BareTracks):
         coords = ""
         if view_direction is None:  # in 3-D the mouse is on a line of sight
             at = self.space.to_world(np.asarray(position, dtype=float)[None, -3:])
-            coords = position_text(at[0], self.space.unit)
+            coords = position_text(at[0], self.space.unit, self.axis_labels[::-1])
         shown_text = f"{coords}: {text}" if coords else text
         return {**status, "coordinates": shown_text, "coords": coords, "value": text}
 

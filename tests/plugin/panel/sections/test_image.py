@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 import time
 from dataclasses import replace
@@ -22,6 +23,7 @@ from napari_tractography.fields.block_store import BlockStore
 from napari_tractography.geometry.grid import Grid
 from napari_tractography.model.image_phantoms import ImagePhantom
 from napari_tractography.model.stop import StopReason
+from napari_tractography.plugin.export.figures import _legends
 from napari_tractography.plugin.layers.sources.image_layers import (
     WorkedOut,
     fod_of_image,
@@ -574,3 +576,50 @@ def test_a_zarr_of_an_unknown_unit_is_asked_for_three_numbers(
     np.testing.assert_allclose(panel.session.fod.grid.voxel_sizes_mm, (0.02, 0.02, 0.2352))
     assert settings_of(layer).rho_vox == pytest.approx(5.2)
     assert image.scale_row.isHidden()
+
+
+def test_where_nothing_says_left_and_right_positions_are_along_x_y_and_z(
+    open_window: Any, tube: ImagePhantom, cross: Any, settle: Any
+) -> None:
+    panel = open_window()
+    viewer = panel.viewer
+    layer = viewer.add_layer(image_layer(tube))
+    panel.set_parameters(n_per_seed=5)
+    panel.session.add_seeds_mm(IN_WALL)
+    panel.run_button.click()
+    settle(panel)
+    model = panel.seeds.table.model()
+
+    def said() -> list[str]:
+        viewer.mouse_over_canvas = True
+        texts = []
+        for active in (panel.session.fod_layer, panel.session.streamlines_layer):
+            viewer.layers.selection.active = active
+            viewer.update_status_from_cursor()
+            texts.append(viewer.status["coords"])
+        title = model.headerData(0, Qt.Orientation.Horizontal)
+        panel.appearance.show_legend()
+        legends = [name for colours in _legends(viewer) for name, _ in colours.categories]
+        panel.scene.slices.sliders[0].show_slice(viewer, 0, panel.session.space)
+        shown = [*texts, title, panel.scene.slices.sliders[0].text.text()]
+        return [*shown, panel.appearance.legend.text(), " ".join(legends)]
+
+    *texts, title, slider, legend, in_figure = said()
+    for text in texts:
+        assert re.fullmatch(r"x \S+, y \S+, z \S+ µm", text)
+    assert title == "x, y, z (µm)"
+    assert "axes of the image" in model.headerData(0, Qt.Orientation.Horizontal, 3)
+    assert slider.startswith("z ")
+    assert tuple(viewer.dims.axis_labels) == ("z", "y", "x")
+    assert "along x" in legend
+    assert in_figure == "along x along y along z"
+    viewer.layers.remove(layer)
+    viewer.add_layer(fod_layer(cross))
+    panel.data.fod_choice.value = viewer.layers[-1]
+    *texts, title, slider, legend, in_figure = said()
+    assert all(text.startswith("R ") for text in texts)
+    assert title.startswith("R, A, S")
+    assert slider.startswith("S ")
+    assert tuple(viewer.dims.axis_labels) == ("S", "A", "R")
+    assert "left-right" in legend
+    assert in_figure.startswith("left-right")

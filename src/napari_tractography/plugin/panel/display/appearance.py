@@ -33,6 +33,7 @@ from ...session.clustering import Clustering
 from ...session.open_bundle import BUNDLE_KEY, OpenBundle
 from ...session.session import Session
 from ...space.display import display_space_of_layer
+from ...space.orientation_labels import is_anatomical
 from ...streamlines.colouring import VALUES
 from ...streamlines.colours import DEFAULT_COLOUR, MODES, ONE_COLOUR, rgba_of
 from ...streamlines.display_parameters import LIGHT_SPEC, SLAB_SPEC, WIDTH_SPEC
@@ -380,6 +381,8 @@ class AppearanceSection(QWidget):  # type: ignore[misc]
 
     def _show_legend(self, layer: Streamlines | None) -> None:
         colours = None if layer is None else layer.colours.shown_in(layer.space.unit)
+        if colours is not None and not is_anatomical(self.session.viewer.layers):
+            colours = colours.along_axes()
         has_range = colours is not None and colours.limits is not None
         self.gradient.setVisible(has_range)
         self.legend.setVisible(has_range or bool(colours is not None and colours.categories))

@@ -17,6 +17,7 @@ from ...listening import Listening
 from ...session.open_bundle import BUNDLE_KEY
 from ...session.session import Session
 from ...space.display import AXIS_LABELS, DisplaySpace
+from ...space.orientation_labels import axes_of
 from ...streamlines.clipping import AXES, NO_CLIP
 from ...streamlines.display_parameters import CLIP_SPEC
 from ...streamlines.layer import Streamlines
@@ -55,7 +56,7 @@ class SliceControl:
         self.slider.setRange(0, n)
         self.slider.setValue(number)
         self.slider.blockSignals(False)
-        shown = f"{AXIS_LABELS[axis]} {at:z.1f}"
+        shown = f"{axes_of(viewer.layers)[2 - axis]} {at:z.1f}"
         self.text.setText(f"{number} of {n}" if space.is_tilted else shown)
 
 

@@ -39,6 +39,7 @@ from ...layers.volume_layers import mask_layers, voxels_of
 from ...session.region_layers import SPHERE_RADIUS_MM, STEERING
 from ...session.session import Session
 from ...space.display import DisplaySpace
+from ...space.orientation_labels import axes_of
 from ...space.positions import position_text
 from ..widgets.controls import form
 from ..widgets.layout import button, keys_here, row, stack
@@ -287,7 +288,8 @@ class RegionSection(QWidget):  # type: ignore[misc]
         elif not regions:
             said.append("not in use until it is painted")
         if regions:
-            said.append(position_text(centre_mm(regions[0]), self.session.space.unit))
+            axes = axes_of(self.session.viewer.layers)
+            said.append(position_text(centre_mm(regions[0]), self.session.space.unit, axes))
         name.setToolTip("; ".join(said))
         role, box = self.table.cellWidget(number, 1), self.table.cellWidget(number, 2)
         for widget in (role, box):

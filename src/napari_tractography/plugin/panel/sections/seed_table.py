@@ -27,12 +27,14 @@ from ....geometry.units import per_mm, shown_unit, symbol
 from ...flag import Flag
 from ...session.session import Session
 from ...session.wanted import OWN_SPECS
-from ...space.positions import position_numbers, position_title
+from ...space.orientation_labels import axes_of
+from ...space.positions import BARE_AXES, position_numbers, position_title
 from ..widgets.controls import label, tooltip
 
 ROWS = 4  # visible at once, at most; one at least, so that the first seed moves nothing
 SHORT_LABELS = {"n_per_seed": "Number", "radius_mm": "Radius"}
 POSITION_HELP = "Where the seed is: to the right, to the front and up; negative to the other side."
+BARE_POSITION_HELP = "Where the seed is, along the axes of the image."
 N_COLUMNS = 1 + len(OWN_SPECS)
 FAINT = 150  # alpha of 255 of values common to all seeds
 EDITABLE = Qt.ItemFlag.ItemIsEnabled | Qt.ItemFlag.ItemIsSelectable | Qt.ItemFlag.ItemIsEditable
@@ -59,7 +61,7 @@ class SeedModel(QAbstractTableModel):  # type: ignore[misc]
 
     def _title(self, section: int) -> str:
         if not section:
-            return position_title(self._unit)
+            return position_title(self._unit, axes_of(self._session.viewer.layers))
         spec = OWN_SPECS[section - 1]
         return label(replace(spec, label=SHORT_LABELS[spec.name]), self._unit)
 
@@ -94,7 +96,10 @@ class SeedModel(QAbstractTableModel):  # type: ignore[misc]
         if role == Role.DisplayRole:
             return self._title(section)
         if role == Role.ToolTipRole:
-            return tooltip(OWN_SPECS[section - 1], self._unit) if section else POSITION_HELP
+            if section:
+                return tooltip(OWN_SPECS[section - 1], self._unit)
+            is_bare = axes_of(self._session.viewer.layers) == BARE_AXES
+            return BARE_POSITION_HELP if is_bare else POSITION_HELP
         return None
 
     def flags(self, index: QModelIndex) -> Qt.ItemFlag:
