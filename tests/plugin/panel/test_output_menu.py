@@ -13,6 +13,7 @@ from qtpy.QtGui import QGuiApplication
 from qtpy.QtWidgets import QProgressDialog
 
 from napari_tractography.errors import FileError, InvalidFodError, InvalidTractogramError
+from napari_tractography.maps.profiles import standard_of
 from napari_tractography.model.phantoms import make_phantom, phantom_seeds_mm
 from napari_tractography.model.regions import Region
 from napari_tractography.plugin.layers import tubes as figures
@@ -20,6 +21,7 @@ from napari_tractography.plugin.layers.tubes import TUBE_SIDES
 from napari_tractography.plugin.panel import output_menu as module
 from napari_tractography.plugin.panel.display import pictures
 from napari_tractography.plugin.panel.widgets import busy_dialog
+from napari_tractography.streamlines.tractogram import load_tractogram
 
 
 def tracked(panel, tmp_path, qtbot):
@@ -141,6 +143,26 @@ def test_tubes_and_paths_are_added(panel, monkeypatch):
     assert 1 <= panel.viewer.layers["Paths"].nshapes <= 7
 
 
+def test_the_centroid_is_a_bundle_of_one_streamline_that_can_be_saved(panel, tmp_path):
+    layer = panel.session.streamlines_layer
+    panel.output.add_centroid()
+    first, added = panel.bundles.bundles
+    assert panel.bundles.active is added
+    assert added.name == f"{first.name} centroid"
+    (line,) = added.tractogram
+    np.testing.assert_array_equal(line, standard_of(layer.tractogram, 100))
+    path = tmp_path / "centroid.trk"
+    panel.save(path)
+    np.testing.assert_allclose(load_tractogram(path).points, np.asarray(line), atol=1e-4)
+    panel.bundles.activate(first)
+    layer.selected = [3]
+    panel.output.add_centroid()
+    (other,) = panel.session.tractogram
+    chosen = layer.tractogram[3].points
+    ends = np.sort(np.array([other[0], other[-1]]), axis=0)
+    np.testing.assert_allclose(ends, np.sort(chosen[[0, -1]], axis=0), atol=1e-4)
+
+
 def test_the_check_tells_its_verdict(panel, monkeypatch):
     told = []
     monkeypatch.setattr(module, "show_info", told.append)
@@ -176,7 +198,7 @@ def test_without_an_fod_or_streamlines_it_says_so(open_model, monkeypatch):
     for entry in panel.output.menu().actions():
         if entry.text() != "Movie...":
             entry.trigger()
-    assert len(told) == 5
+    assert len(told) == 6
 
 
 def test_the_display_section_keeps_its_look_for_a_layer_made_anew(panel, qtbot):

@@ -89,12 +89,12 @@ def as_python(
     imports: set[str] = set()
     path, tissue = path_of(fod_layer), None
     if is_of_image(fod_layer, fod):
-        source, layer = image_source(fod_layer, fod), settings_of(fod_layer).tissue
+        image, layer = image_source(fod_layer, fod), settings_of(fod_layer).tissue
         volume = ""
-        if layer is not None and source.image is not None and source.image.mask is not None:
-            tissue = source.image.mask.load()[0]
+        if layer is not None and image.image is not None and image.image.mask is not None:
+            tissue = image.image.mask.load()[0]
             volume = _python_volume(layer, tissue, fod.grid, None, imports, on="grid")
-        lines = image_lines(source, imports, tissue=volume)
+        lines = image_lines(image, imports, tissue=volume)
     elif path is not None:
         lines = [f"fod = nt.load_fod({path!r}{_reading(fod)})"]
     elif is_phantom(fod):

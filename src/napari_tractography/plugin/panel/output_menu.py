@@ -10,6 +10,7 @@ from qtpy.QtWidgets import QMenu, QPushButton
 
 from ...errors import InvalidFodError, InvalidTractogramError
 from ...maps.coherence import coherence
+from ...maps.profiles import N_POINTS, standard_of
 from ...streamlines.tractogram import Tractogram
 from ..export.copied_scripts import as_command, as_python, file_as_python
 from ..export.projects import file_source, filters_of
@@ -22,6 +23,7 @@ from .display.pictures import Pictures
 from .widgets.busy_dialog import errors_shown, wait_for
 from .widgets.layout import add_entry
 
+CENTROID_HELP = "The mean course of the selected streamlines, or of all, as a streamline."
 MAX_TUBES = 400
 WHICH = "The selected streamlines, or up to {} of all,"
 
@@ -41,6 +43,7 @@ class OutputMenu(QPushButton):  # type: ignore[misc]
             ("Movie...", "One turn of the 3-D view, as GIF or MP4.", pictures.ask_movie),
             ("Add tubes", f"{WHICH.format(MAX_TUBES)} as tubes, for figures.", self.add_tubes),
             ("Add editable paths", f"{WHICH.format(MAX_PATHS)} as paths.", self.add_paths),
+            ("Add centroid", CENTROID_HELP, self.add_centroid),
             ("Check the FOD", "Does another basis, frame or flip fit better?", self.check_fod),
         ):
             add_entry(menu, text, errors_shown()(action), tooltip)
@@ -72,6 +75,17 @@ class OutputMenu(QPushButton):  # type: ignore[misc]
         """Add the selected streamlines as paths; without a selection an even part of all."""
         layer = self._layer()
         self.session.viewer.add_layer(paths_layer(_few(layer, MAX_PATHS), layer.space))
+
+    def add_centroid(self) -> None:
+        """Make a bundle of the centroid of the selected streamlines, or of all."""
+        layer = self._layer()
+        lines = layer.editor.selected_tractogram() if layer.editor.n_selected else layer.tractogram
+        if not lines.lengths_mm.any():
+            raise InvalidTractogramError("These streamlines have no length, and so no centroid.")
+        centroid = Tractogram.from_streamlines([standard_of(lines, N_POINTS)])
+        added = Streamlines(centroid, space=layer.space, name=f"{layer.name} centroid")
+        added.reference = layer.reference
+        self.session.viewer.add_layer(added)
 
     def check_fod(self) -> None:
         """Say whether another reading of the FOD fits better."""

@@ -227,8 +227,8 @@ class DataSection(QWidget):  # type: ignore[misc]
         if layer is not None and fod_grid_of(layer) is None and not self._take_image(layer):
             return
         other = layer is not None and not self._lies_as_before(layer)
-        step = self.session.document.one_step(f"Track in {layer.name}") if other else nullcontext()
-        with step:
+        name = "" if layer is None else layer.name
+        with self.session.document.one_step(f"Track in {name}") if other else nullcontext():
             self.session.choose_fod(layer)
             self.follow()
             self._fod_changed(other)
