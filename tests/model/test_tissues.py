@@ -115,6 +115,9 @@ def test_an_image_may_overlap_with_one_voxel(end):
     corner = np.eye(4)
     corner[:3, 3] = np.argwhere(tissues.fractions.any(axis=3))[end]
     check_tissues(tissues, nt.Grid((1, 1, 1), corner))
+    corner[:3, 3] += (2 * end + 1) * -1.0
+    with pytest.raises(InvalidTissuesError, match="does not overlap"):
+        check_tissues(tissues, nt.Grid((1, 1, 1), corner))
 
 
 def test_labels_of_freesurfer_become_tissues():

@@ -358,9 +358,9 @@ def ome_voxel_size(
     The image is the one of this shape, with z, y and x last; the path is that of its group, of one
     above it, or of the array. None where that does not say, or says no unit of ours.
     """
-    with suppress(Exception):  # whatever is not there, not OME-Zarr or damaged
+    with needs_extra("zarr", f"{path} is a Zarr, and to read it takes"):
         import zarr
-
+    with suppress(Exception):  # whatever is not there, not OME-Zarr or damaged
         root, name = zarr.open(str(path), mode="r"), ""
         if hasattr(root, "chunks"):  # an array, as which napari opens one level
             where, _, name = str(path).replace("\\", "/").rstrip("/").rpartition("/")

@@ -182,9 +182,10 @@ class Region:
         with on_its_device(voxels):
             for x in middle_first(len(voxels)):  # previews ask at each move of a seed
                 held = library_of(voxels).argwhere(voxels[x : x + 1])
-                held[:, 0] += x
+                shift = np.eye(4)
+                shift[0, 3] = x
                 near: Any = True
-                centres = mapped(to_other, held)
+                centres = mapped(to_other @ shift, held)
                 for vox, n, far in zip(centres, grid.shape, reach.tolist(), strict=True):
                     near = near & (vox >= -0.5 - far) & (vox <= n - 0.5 + far)
                 if near.any():
