@@ -2,22 +2,15 @@
 
 from __future__ import annotations
 
-import gc
 from typing import Any
-from weakref import ref
 
 import numpy as np
 import pytest
 from hands import LEFT_HANDED, OBLIQUE, fod_layer
-from napari.components import ViewerModel
 
 from napari_tractography.model.phantoms import make_phantom, phantom_seeds_mm
 from napari_tractography.model.regions import Region
 from napari_tractography.plugin.export.projects import project_of
-from napari_tractography.plugin.layers.volume_layers import fod_layer_data
-from napari_tractography.plugin.session.session import Session
-from napari_tractography.streamlines.tractogram import Tractogram
-from napari_tractography.tracking.report import Report
 
 MIDDLE = np.zeros((1, 3))  # where the two bundles of the cross meet
 
@@ -55,24 +48,6 @@ def test_a_new_panel_takes_over_the_seeds_of_a_closed_one(open_model: Any, qtbot
     again.session.add_seeds_mm(places[:1])
     assert len(panel.viewer.layers) == 2
     again.close_session()
-
-
-def test_nothing_of_a_viewer_is_held_once_it_is_gone(cross: Any, qtbot: Any) -> None:
-    """What a panel that is opened again would find goes with the viewer, streamlines and all."""
-    viewer = ViewerModel()
-    (layer,) = viewer._add_layer_from_data(*fod_layer_data(cross))
-    session = Session(viewer)
-    session.open()
-    session.choose_fod(layer)
-    session.add_seeds_mm(MIDDLE)
-    session.regions.add_region(Region.sphere((0, 0, 0), 2.0, "include"))
-    session.keep_result(session.request(), Tractogram.from_streamlines([MIDDLE]), 0.0, Report())
-    gone = [ref(each) for each in (viewer, session.document, session.streamlines_layer)]
-    session.close()
-    del viewer, layer, session
-    for _ in range(2):  # first the viewer, then what was kept of it
-        gc.collect()
-    assert [each() for each in gone] == [None] * 3
 
 
 def test_the_layer_that_was_active_stays_active(open_model: Any, cross: Any, settle: Any) -> None:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
-from weakref import WeakKeyDictionary, ref
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from app_model.types import KeyCode, KeyMod
@@ -85,9 +85,7 @@ class Regions:
     list_changed = Signal()  # other regions, or another name or voxels of one
 
     def __init__(self, viewer: Any, document: Document) -> None:
-        # What is kept of a viewer as long as it is there must not keep it: see `session._open`.
-        self._viewer = ref(viewer)
-        self.document = document
+        self.viewer, self.document = viewer, document
         self.next_role = "include"  # of a sphere that is placed with the mouse
         self.space = DisplaySpace.identity()
         self._known: dict[int, Entry] = {}  # of all bundles, by id
@@ -100,13 +98,6 @@ class Regions:
         self._in_stroke: set[Layer] = set()  # that are being painted
         # After changes by scripts the only event is a redraw.
         self._check = delayed(None, CHECK_MS, self.compare)
-
-    @property
-    def viewer(self) -> Any:
-        """The viewer that the layers are in."""
-        found = self._viewer()
-        assert found is not None
-        return found
 
     @property
     def states(self) -> tuple[RegionState, ...]:

@@ -5,13 +5,16 @@ Called by whatever adds a layer that the person did not ask to work on.
 
 from __future__ import annotations
 
-import gc
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from types import SimpleNamespace
 from typing import Any
 
+from napari._vispy import canvas
 from napari.layers import Layer
+
+NO_SEARCH = SimpleNamespace(collect=lambda: 0)  # in the place of `gc`
 
 
 def insert_beside(viewer: Any, layer: Layer, at: int | None = None) -> None:
@@ -43,11 +46,12 @@ def remove_at_once(viewer: Any, layer: Layer) -> None:
     if sys.platform == "win32":
         viewer.layers.remove(layer)
         return
-    gc.freeze()
+    before = getattr(canvas, "gc", None)
+    canvas.gc = NO_SEARCH
     try:
         viewer.layers.remove(layer)
     finally:
-        gc.unfreeze()
+        canvas.gc = before
 
 
 def index_of_lowest(layers: Any, is_above: Callable[[Layer], bool]) -> int:
