@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
 
 
 @pytest.fixture
-def latency(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    """benchmarks/latency.py as a module."""
+def latency(qapp: Any, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    """benchmarks/latency.py as a module, beside the application of all tests: it makes no other."""
+    monkeypatch.setenv("QT_QPA_PLATFORM", os.environ.get("QT_QPA_PLATFORM", ""))
     monkeypatch.syspath_prepend(str(Path(__file__).resolve().parents[2] / "benchmarks"))
     monkeypatch.delitem(sys.modules, "latency", raising=False)
     import latency
