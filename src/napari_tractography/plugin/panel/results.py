@@ -451,9 +451,10 @@ def cut_short(tractogram: Tractogram, max_length_mm: float, unit: str) -> str:
     n_cut = int((tractogram.stop_reasons == StopReason.MAX_LENGTH).any(axis=1).sum())
     if n_cut < CUT_SHOWN * len(tractogram):
         return ""
+    read_in = readable(max_length_mm, unit)
     return (
-        f"The maximum length of {max_length_mm * per_mm(unit):g} {symbol(unit)} cut {n_cut:,} of "
-        f"them ({100 * n_cut / len(tractogram):.0f} %)."
+        f"The maximum length of {max_length_mm * per_mm(read_in):g} {symbol(read_in)} cut "
+        f"{n_cut:,} of them ({100 * n_cut / len(tractogram):.0f} %)."
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import sys
 import time
@@ -19,7 +20,9 @@ from qtpy.QtCore import Qt
 from qtpy.QtWidgets import QLabel, QPushButton
 from tubes import IN_WALL, choose, draw_tube, image_layer
 
+import napari_tractography
 from napari_tractography.fields.block_store import BlockStore
+from napari_tractography.fields.structure_tensors import KIND
 from napari_tractography.geometry.grid import Grid
 from napari_tractography.model.image_phantoms import ImagePhantom
 from napari_tractography.model.stop import StopReason
@@ -438,6 +441,20 @@ def test_of_an_image_nothing_is_said_in_words_of_mri(
     assert "Minimum amplitude" in said()
 
 
+@pytest.mark.parametrize("usual", [usual for usual, _ in KIND.words])
+def test_what_is_put_in_other_words_is_still_said(usual: str) -> None:
+    """A help text that is changed would keep its words of MRI for images."""
+    source = Path(napari_tractography.__file__).parent
+    texts = (
+        node.value
+        for path in source.rglob("*.py")
+        if path.name != "structure_tensors.py"
+        for node in ast.walk(ast.parse(path.read_text("utf-8")))
+        if isinstance(node, ast.Constant) and isinstance(node.value, str)
+    )
+    assert any(usual in text for text in texts)
+
+
 def test_start_from_does_not_outlive_the_volume_that_it_was_meant_for(
     open_model: Any, tube: ImagePhantom, cross: Any, fresh_settings: Any
 ) -> None:
@@ -511,6 +528,7 @@ def test_results_say_how_many_were_cut_at_the_maximum_length_and_read_in_mm(
     assert "maximum length of 600 µm" in text
     said = f"The maximum length of 600 µm cut {n_cut} of them ({100 * n_cut / 20:.0f} %)."
     assert cut_short(panel.session.tractogram, 0.6, "um") == said
+    assert "length of 200 mm cut" in cut_short(panel.session.tractogram, 200.0, "um")
     panel.set_parameters(max_length_mm=40.0)
     panel.run_button.click()
     settle(panel)
