@@ -15,7 +15,8 @@ if [ $# -eq 0 ]; then
         tests/runtime tests/geometry tests/model/test_*.py tests/files tests/streamlines \
         tests/fields/test_structure_tensors.py \
         tests/recipes/test_image_sources.py tests/recipes/test_project.py \
-        tests/cli/test_measures.py tests/maps/test_{bundle_measures,profiles,scalars,visitation}.py \
+        tests/cli/test_measures.py tests/maps/test_bundle_measures.py tests/maps/test_profiles.py \
+        tests/maps/test_scalar_maps.py tests/maps/test_visitation.py \
         tests/tracking/test_digests.py tests/tracking/cpu tests/tracking/tables \
         tests/tracking/cluster \
         tests/plugin/test_contributions.py \

@@ -196,6 +196,12 @@ def test_the_environment_of_lowest_versions_has_the_extras(script: ModuleType) -
     assert installed == [",".join(script.EXTRAS)]
 
 
+def test_the_tests_that_meet_lowest_versions_are_there() -> None:
+    named = re.findall(r"tests/\S+", (ROOT / "scripts" / "lowest.sh").read_text("utf-8"))
+    assert named
+    assert [name for name in named if not any(ROOT.glob(name))] == []
+
+
 def test_lowest_versions_are_read_whatever_else_a_requirement_says(script: ModuleType) -> None:
     requirements = ["a>=1.2,<2", "b-c[x,y]<4,>=3", "d.e >= 0.5.1 ; python_version >= '3.12'"]
     requirements += ["a>=1.5; sys_platform == 'win32'"]
