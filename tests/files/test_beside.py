@@ -19,6 +19,7 @@ from napari_tractography.streamlines.tractogram import Tractogram, load_tractogr
 
 COUNTS = (3, 0, 2, 1)
 X = np.concatenate([np.arange(n, dtype=np.float32) for n in COUNTS])
+FINE = X.astype(np.float64) / 3
 P = [0.1, np.nan, 1, 1e-300]
 HOSTILE = "../50% of a:b"
 
@@ -35,7 +36,7 @@ def make(**per_point: np.ndarray) -> Tractogram:
             "cluster": np.array([[7], [8], [9], [2**60 + 1]]),
             "p": np.array([0.1, np.nan, 1, 1e-300]),
         },
-        {"FA": X[:, None] / 4, "fine": X / np.float64(3), "two": np.c_[X, -X]} | per_point,
+        {"FA": X[:, None] / 4, "fine": FINE, "two": np.c_[X, -X]} | per_point,
     )
     weights = np.array([0.5, 1, 2, 3], np.float32)
     points = np.column_stack([X, np.zeros((len(X), 2))])
@@ -98,7 +99,7 @@ def test_they_are_read_with_the_file(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert set(back.data.per_point) == {"FA", "fine", "two_1", "two_2"}
     assert back.data.per_streamline["cluster"].ravel().tolist() == [7, 8, 9, 2**60 + 1]
     np.testing.assert_array_equal(back.data.per_streamline["p"][:, 0], was.data.per_streamline["p"])
-    np.testing.assert_array_equal(back.data.per_point["fine"][:, 0], X / np.float64(3))
+    np.testing.assert_array_equal(back.data.per_point["fine"][:, 0], FINE)
     np.testing.assert_array_equal(back.data.per_point["two_2"][:, 0], -X)
     assert back.weights.tolist() == [0.5, 1, 2, 3]
     assert columns_of(tmp_path / "a.b.tck")[:2] == ["cluster", "p"]
