@@ -142,7 +142,6 @@ class LinkedLibrary(JITCodeLibrary):  # type: ignore[misc]
         """Link what the function calls."""
         self._raise_if_finalized()
         for library in dict.fromkeys(self._linking_libraries):
-            self._reload_init.update(library._reload_init)
             self._final_module.link_in(library._get_module_for_linking(), preserve=True)
         self._finalize_dynamic_globals()
         self._finalized = True
