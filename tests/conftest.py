@@ -66,21 +66,21 @@ def kernels_are_compiled_here(monkeypatch: pytest.MonkeyPatch) -> None:
 def kernels_are_compiled_once() -> Iterator[None]:
     """Of two processes that want the same kernel one compiles it, and the other waits for it."""
     load, save = KeptCode.load_overload, KeptCode.save_overload
-    held: dict[tuple[KeptCode, Any], ExitStack] = {}
+    held: dict[str, ExitStack] = {}  # by function: one that could not be compiled is still here
 
     def load_or_wait(self: KeptCode, sig: Any, target_context: Any) -> Any:
         found = load(self, sig, target_context)
-        if found is None and (self, sig) not in held:
-            held[self, sig] = ExitStack()
-            held[self, sig].enter_context(alone(self.prefix))
+        if found is None and self.prefix not in held:
+            held[self.prefix] = ExitStack()
+            held[self.prefix].enter_context(alone(self.prefix))
             found = load(self, sig, target_context)
             if found is not None:
-                held.pop((self, sig)).close()
+                held.pop(self.prefix).close()
         return found
 
     def save_and_go_on(self: KeptCode, sig: Any, data: Any) -> None:
         save(self, sig, data)
-        held.pop((self, sig)).close()
+        held.pop(self.prefix, ExitStack()).close()
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(KeptCode, "load_overload", load_or_wait)
