@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Iterator
 from typing import Any
 from unittest.mock import patch
 
+import numpy as np
 import pytest
+from hands import FEW, fod_layer, is_let_go
 from napari._qt import qt_main_window
 from napari.settings import get_settings
 from qtpy.QtCore import Qt
 from qtpy.QtGui import QCloseEvent
 from qtpy.QtWidgets import QApplication, QDialog, QMessageBox
+
+from napari_tractography.plugin.panel.panel import TractographyPanel
 
 OURS, NAPARIS = "ours", "napari's"
 Choices = QMessageBox.StandardButton
@@ -155,3 +160,26 @@ def test_a_panel_that_is_closed_leaves_the_window_as_it_was(panel: Any) -> None:
     assert "close" in vars(window)
     panel.parentWidget().destroyOnClose()
     assert "close" not in vars(window)
+
+
+@pytest.mark.parametrize("panel_first", [False, True])
+def test_a_window_that_is_gone_holds_no_streamlines(
+    make_napari_viewer: Any, cross: Any, settle: Callable[[Any], None], panel_first: bool
+) -> None:
+    """Whoever still has the viewer of it, and whatever could have been undone."""
+    viewer = make_napari_viewer(show=True)
+    panel = TractographyPanel(viewer)
+    viewer.window.add_dock_widget(panel)
+    viewer.add_layer(fod_layer(cross))
+    panel.set_parameters(n_per_seed=FEW)
+    panel.session.add_seeds_mm(np.zeros((1, 3)))
+    panel.run()
+    settle(panel)
+    points = weakref.ref(panel.session.tractogram.points)
+    if panel_first:
+        viewer.layers.remove(panel.session.streamlines_layer)
+        panel.parentWidget().destroyOnClose()
+        assert panel.session.document.can_undo
+    del panel
+    viewer.close()
+    assert is_let_go(points)

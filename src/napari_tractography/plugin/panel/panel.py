@@ -7,6 +7,7 @@ Live to the :class:`RunControl`; their signals tell the panel what to show.
 from __future__ import annotations
 
 import dataclasses
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from qtpy.QtCore import Qt
@@ -24,7 +25,7 @@ from ..session.open_bundle import OpenBundle
 from ..session.run_control import RunControl
 from ..session.runs import Run
 from ..session.seed_mouse import SeedMouse
-from ..session.session import Session
+from ..session.session import Session, let_go
 from ..session.tracking_values import tracking_values_of
 from ..space.extent import SlicesKept
 from ..space.orientation_labels import name_axes
@@ -281,6 +282,11 @@ class TractographyPanel(QWidget):  # type: ignore[misc]
         self._poll = repeated(self, POLL_MS, self._on_poll)
         self.destroyed.connect(runs.close)
         self.destroyed.connect(session.close)
+        window = getattr(self.viewer, "window", None)
+        if window is not None:
+            gone = window._qt_viewer.window().destroyed
+            gone.connect(partial(let_go, self.viewer.layers))
+            gone.connect(self.deleteLater)  # where its dock was closed before, which left it alone
 
     # -- opening and closing -------------------------------------------------------------------
 

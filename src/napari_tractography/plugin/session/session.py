@@ -17,6 +17,7 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 import numpy as np
+from napari.components import LayerList
 from napari.layers import Layer, Points
 from numpy.typing import NDArray
 from psygnal import Signal
@@ -82,8 +83,27 @@ from .wanted import ends_of, frozen_seeding
 
 INPUTS = ("fod", "mask", "seed_mask", "tissues")  # fields of a bundle's state, by their layers
 SEEDED_IN_MASK = ("mask", EVERY_VOXEL)  # sources of seeds
-# By viewer, what is open in it: a panel that was closed leaves it to the next one.
-_open: WeakKeyDictionary[Any, tuple[Document, dict[int, OpenBundle], Regions]] = WeakKeyDictionary()
+# Attribute of a viewer's list of layers: what is open in that viewer.
+KEPT = "_napari_tractography"
+
+
+def open_in(viewer: Any) -> tuple[Document, dict[int, OpenBundle], Regions]:
+    """Return what is open in a viewer: a panel that was closed leaves it to the next one.
+
+    The viewer has it and nobody else, as it leads to the viewer: a dictionary by viewers, even a
+    weak one, would keep all of them, and their streamlines.
+    """
+    held = vars(viewer.layers)
+    if KEPT not in held:
+        document = Document()
+        held[KEPT] = document, {}, Regions(viewer, document)
+    found: tuple[Document, dict[int, OpenBundle], Regions] = held[KEPT]
+    return found
+
+
+def let_go(layers: LayerList) -> None:
+    """Let go of what was open in the viewer of these layers, whose window is gone."""
+    vars(layers).pop(KEPT, None)
 
 
 class Session:
@@ -126,11 +146,7 @@ class Session:
         self._is_showing = Flag()  # whether layers are being given what they are to show
         self._is_outdated = False  # whether the document changed meanwhile
         self.is_inserting = Flag()  # or removing a layer, which is no act of a person
-        known = _open.get(viewer)
-        if known is None:
-            document = Document()
-            known = _open[viewer] = document, {}, Regions(viewer, document)
-        self.document, self._bundles, self.regions = known
+        self.document, self._bundles, self.regions = open_in(viewer)
         self._shown = Snapshot({}, -1)
         self._followed: FodOpening | None = None  # of the FOD that is chosen
         self._mask, self._seed_mask = LayerWatch(self._on_mask), LayerWatch(self._on_seed_mask)
