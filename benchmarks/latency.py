@@ -7,6 +7,9 @@ plugin; drawing the frame is left out. Two ways to drag:
 - at a steady rate with Live on and as many streamlines as the panel tracks: of the moves made
   during a preview only the newest is tracked.
 
+Either way all moves are one gesture, as from press to release of the mouse: one step of undo, for
+which the streamlines of each move are not kept.
+
 Run as
 
     python benchmarks/latency.py [--fod FOD] [--brain] [--defaults] [--moves N] [--streamlines N]
@@ -148,6 +151,7 @@ class SeedDrag:
         runs.pace = Fixed(n_streamlines)
         runs.live = False
         runs.finished.connect(self._leave)
+        session.document.hold()
         for place in self.path:
             processor, begun = time.process_time(), time.perf_counter()
             session.move_seed(0, place)
@@ -156,6 +160,7 @@ class SeedDrag:
             latencies.ms.append(1000 * (time.perf_counter() - begun))
             latencies.processor_ms.append(1000 * (time.process_time() - processor))
             self._note(latencies)
+        session.document.release()
         runs.finished.disconnect(self._leave)
         return latencies
 
@@ -184,12 +189,14 @@ class SeedDrag:
                 session.move_seed(0, place)
 
         runs.finished.connect(finished)
+        session.document.hold()
         timer = QTimer()
         timer.setInterval(round(1000 / hz))
         timer.timeout.connect(move)
         timer.start()
         self.loop.exec()
         timer.stop()
+        session.document.release()
         runs.finished.disconnect(finished)
         runs.cancel()
         return latencies

@@ -54,3 +54,19 @@ def test_a_seed_is_dragged_with_each_knob(
     assert sphere["streamlines, median"] <= one["streamlines, median"]
     assert abs(sphere["streamlines, median"] - painted["streamlines, median"]) <= 5
     assert every["streamlines, median"] < one["streamlines, median"]
+
+
+def test_all_moves_of_a_drag_are_one_step(latency: ModuleType) -> None:
+    """As by the mouse: a step for each would keep the streamlines of each, in fresh memory."""
+    seed_drag = latency.SeedDrag(latency.make_phantom("arcs"), 2)
+    document = seed_drag.session.document
+    document.forget()
+    try:
+        for drag in (lambda: seed_drag.one_at_a_time(20), lambda: seed_drag.at_a_rate(60.0)):
+            drag()
+            assert document.last == "Move seed 1"
+            document.undo()
+            assert not document.can_undo
+            document.forget()
+    finally:
+        seed_drag.close()

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
 GOLDEN = (math.sqrt(5.0) - 1.0) / 2.0
 MAX_SEEDS = 2**32  # the streamline id is one 32-bit word of the random counter
+FEW_SEEDS = 1 << 16  # fit into any memory; to ask for its size takes as long as to draw them
 # The most that was measured while seeds are drawn (152 in a sphere, 208 in a mask, 216 in an FOD):
 # numbers, counters, random words, positions.
 BYTES_A_SEED = 216
@@ -395,7 +396,7 @@ def _count(n: int) -> int:
     count = as_whole(n)
     if count is None or not 1 <= count <= MAX_SEEDS:
         raise InvalidSeedsError(f"{n!r} seeds were asked for; ask for 1 to 2^32.")
-    whole = memory_bytes()
+    whole = memory_bytes() if count > FEW_SEEDS else 0
     if whole and count * BYTES_A_SEED > whole:
         raise InvalidSeedsError(
             f"{count:,} seeds take {count * BYTES_A_SEED / 1e9:.1f} GB of memory and this machine "
