@@ -4,8 +4,10 @@ A whole brain (brain_volume.py) is tracked at the defaults for it, and again wit
 in turns; of each the fastest of some repeats counts, in steps a second of processor time on one
 thread, so that what else the machine does matters little. Every streamline counts, however short.
 Regions, masks and tissues change no step, and the seconds are compared: what they cost is looked
-at, not what they leave out. Steps are lengths over the step, and of `adaptive` over the same; where
-there are few a seed, it is the seeds that take the time::
+at, not what they leave out. End regions alone stop streamlines, or none would end in one; their
+steps are those of the same region as a stop region, which leaves out none. Steps are lengths over
+the step, and of `adaptive` over the same; where there are few a seed, it is the seeds that take the
+time::
 
     python benchmarks/knobs.py [--n-seeds N] [--repeats N] [--only TEXT ...]
         [--tckgen [--seconds S]]
@@ -20,6 +22,7 @@ import argparse
 import math
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -30,20 +33,29 @@ import napari_tractography as nt
 from napari_tractography.tracking.engine import warm_up
 
 FAR, NEAR = 1e4, 1.0  # mm: radii of spheres that hold all, and nothing that is tracked
+END = 0.2  # radius of the end region that is a sphere, of the volume's shortest side
+BORDER = 2  # voxels: of the FOD, which belong to the painted end region, as all outside does
 Change = tuple[str, nt.Fod, dict[str, Any], dict[str, Any]]
 
 
 def regions_of(fod: nt.Fod) -> Iterator[tuple[str, nt.Region]]:
-    """Yield regions that stop no streamline, by spheres and painted."""
+    """Yield regions by spheres and painted: but for end regions they stop no streamline."""
+    from scipy import ndimage
+
     shape, affine = fod.grid.shape, fod.grid.affine
     everything, corner = np.ones(shape, np.uint8), np.zeros(shape, np.uint8)
     corner[0, 0, 0] = 1
-    middle = fod.grid.affine[:3, 3]
+    corner_mm = affine[:3, 3]
     # Near the corner of the image, where no streamline is, or all around.
-    for role in ("include", "exclude", "stop", "end"):
+    for role in ("include", "exclude", "stop"):
         holds_all = role == "include"
-        yield f"{role}, a sphere", nt.Region.sphere(middle, FAR if holds_all else NEAR, role)
+        yield f"{role}, a sphere", nt.Region.sphere(corner_mm, FAR if holds_all else NEAR, role)
         yield f"{role}, painted", nt.Region.mask(everything if holds_all else corner, affine, role)
+    centre = affine[:3, :3] @ (np.array(shape) / 2) + corner_mm
+    side = float((np.array(shape) * fod.grid.voxel_sizes_mm).min())
+    yield "end, a sphere", nt.Region.sphere(centre, END * side, "end")
+    around = ~ndimage.binary_erosion(fod.support, iterations=BORDER)
+    yield "end, painted", nt.Region.mask(around.astype(np.uint8), affine, "end")
 
 
 def changes(fod: nt.Fod) -> Iterator[Change]:
@@ -137,7 +149,11 @@ def main() -> None:
             seconds, steps = measured(image, seeds, changed, **keywords)
             if repeat:
                 fastest = [min(fastest[0], without), min(fastest[1], seconds)]
-        steps = steps_without if {"regions", "mask", "tissues"} & set(keywords) else steps
+        if name.startswith("end"):
+            stops = [replace(region, role="stop") for region in keywords["regions"]]
+            steps = measured(image, seeds, changed, regions=stops)[1]
+        elif {"regions", "mask", "tissues"} & set(keywords):
+            steps = steps_without
         ratio = (fastest[1] / steps) / (fastest[0] / steps_without)
         a_seed = 1e6 * steps / options.n_seeds
         print(f"| {name} | {steps / fastest[1]:.1f} | {a_seed:.0f} | {ratio:.2f} |", flush=True)

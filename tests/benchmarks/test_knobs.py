@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,8 +10,11 @@ import nibabel as nib
 import numpy as np
 import pytest
 
+import knobs
 import knobs_tckgen
+import napari_tractography as nt
 from napari_tractography.model.phantoms import make_phantom
+from napari_tractography.model.stop import StopReason
 from peers import mrtrix
 from peers.mrtrix import MRtrix
 
@@ -81,3 +85,21 @@ def test_a_row_is_tracked_as_it_says(rows: dict[str, knobs_tckgen.Beside]) -> No
     seeds = knobs_tckgen.OurSeeds("seeds alone")
     seeds.prepare(rows["select"].case)
     assert seeds.steps(seeds.run(12)) == 12
+
+
+def test_regions_change_no_step_but_end_regions_which_streamlines_reach() -> None:
+    fod = make_phantom("cross")
+    seeds = nt.Seeds.at(np.random.default_rng(0).normal(0, 3, (200, 3)))
+    parameters = nt.TrackingParameters.for_fod(fod, min_length_mm=0.0)
+    plain = nt.track(fod, seeds, parameters, backend="cpu")
+    roles = set()
+    for name, region in knobs.regions_of(fod):
+        roles.add(region.role)
+        if region.role != "end":
+            found = nt.track(fod, seeds, parameters, regions=[region], backend="cpu")
+            assert np.array_equal(found.points, plain.points), name
+            continue
+        stop = replace(region, role="stop")
+        found = nt.track(fod, seeds, parameters, regions=[stop], backend="cpu")
+        assert StopReason.STOP_REGION in found.stop_reasons, name
+    assert roles == {"include", "exclude", "stop", "end"}
