@@ -406,3 +406,27 @@ def test_peaks_open_as_their_largest_amplitude(tmp_path: Path) -> None:
     expected = np.full((5, 6, 7), 2.0)
     expected[0] = 0.0
     np.testing.assert_allclose(layer.data, expected.transpose(2, 1, 0), rtol=1e-5)
+
+
+def test_what_is_opened_lies_the_right_way_round_and_smooth_before_the_panel_is(
+    make_napari_viewer: Any, tmp_path: Path
+) -> None:
+    fa = np.random.default_rng(0).random((8, 9, 10), np.float32)
+    nib.save(nib.Nifti1Image(fa, np.eye(4)), tmp_path / "fa.nii.gz")
+    viewer = make_napari_viewer()
+    (layer,) = viewer.open(tmp_path / "fa.nii.gz", plugin=PLUGIN)
+    assert str(viewer.scene.camera.orientation[1].value) == "up"
+    assert layer.interpolation2d == "linear"
+    viewer.dims.order = (1, 0, 2)
+    assert str(viewer.scene.camera.orientation[0].value) == "away"
+
+
+def test_what_is_opened_beside_the_image_of_a_cell_does_not_turn_that(
+    make_napari_viewer: Any, tmp_path: Path
+) -> None:
+    viewer = make_napari_viewer()
+    viewer.add_image(np.random.default_rng(0).random((8, 9, 10)))
+    before = viewer.scene.camera.orientation
+    nib.save(nib.Nifti1Image(np.ones((8, 9, 10), np.float32), np.eye(4)), tmp_path / "b.nii.gz")
+    viewer.open(tmp_path / "b.nii.gz", plugin=PLUGIN)
+    assert viewer.scene.camera.orientation == before

@@ -38,6 +38,7 @@ from .layers.volume_layers import (
 from .notices import show_warning
 from .space.display import BARE_KEY, DisplaySpace
 from .space.layer_list import move_below_once_inserted
+from .space.views import keep_oriented
 from .streamlines.layer import Streamlines
 
 Reader = Callable[[str | list[str]], list[LayerData]]
@@ -106,17 +107,17 @@ def write_streamlines(path: str, data: Any, attributes: dict[str, Any]) -> list[
 
 def sample_arcs() -> list[LayerData]:
     """Return the phantom of crossing arcs."""
-    return [fod_layer_data(make_phantom("arcs"))]
+    return [_phantom("arcs")]
 
 
 def sample_cross() -> list[LayerData]:
     """Return the phantom of two bundles that cross."""
-    return [fod_layer_data(make_phantom("cross"))]
+    return [_phantom("cross")]
 
 
 def sample_letter() -> list[LayerData]:
     """Return the asymmetric phantom, of which a mirror image would be seen."""
-    return [fod_layer_data(make_phantom("letter"))]
+    return [_phantom("letter")]
 
 
 def sample_tube() -> list[LayerData]:
@@ -127,6 +128,13 @@ def sample_tube() -> list[LayerData]:
 def sample_weave() -> list[LayerData]:
     """Return the image of a woven composite."""
     return [_image_sample("weave", "Woven composite")]
+
+
+def _phantom(name: str) -> LayerData:
+    viewer = napari.current_viewer()
+    if viewer is not None:
+        _turn(viewer)
+    return fod_layer_data(make_phantom(name))
 
 
 def _image_sample(name: str, title: str) -> LayerData:
@@ -198,11 +206,18 @@ def _keep_below(data: LayerData, *beside: type[Layer]) -> None:
     """
     viewer, metadata = napari.current_viewer(), data[1]["metadata"]
     if viewer is not None:
+        _turn(viewer)
         move_below_once_inserted(
             viewer.layers,
             lambda layer: layer.metadata.get("affine") is metadata["affine"],
             lambda layer: not isinstance(layer, beside),
         )
+
+
+def _turn(viewer: Any) -> None:
+    """Show what is opened the right way round, where nothing else is there that would turn, too."""
+    if all("affine" in layer.metadata for layer in viewer.layers if isinstance(layer, Image)):
+        keep_oriented(viewer)
 
 
 def _tissue_layer(path: str) -> LayerData:
@@ -219,6 +234,8 @@ def _volume_layer(path: str) -> LayerData:
     _show_streamlines_on(grid)
     are_labels = _are_labels(values)
     kwargs = {**space.layer_kwargs, "name": Path(path).name}
+    if not are_labels:
+        kwargs["interpolation2d"] = "linear"
     data = space.volume(values), kwargs, "labels" if are_labels else "image"
     _keep_below(data, *([Image, Labels] if are_labels else [Image]))
     return data
@@ -243,6 +260,8 @@ def _read_streamlines(path: str | list[str]) -> list[Streamlines]:
         tractogram = as_read(read_streamlines(one, warn=show_warning), one)
         if not len(tractogram):
             raise FileError(f"{one} holds no streamlines; there is nothing to show.")
+        if viewer is not None:
+            _turn(viewer)
         space = frame_of([] if viewer is None else viewer.layers)
         layers.append(Streamlines(tractogram, space=space, name=Path(one).name))
     return layers

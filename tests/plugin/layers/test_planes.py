@@ -11,7 +11,7 @@ from napari.layers import Image, Points
 
 from napari_tractography import Tractogram
 from napari_tractography.plugin.layers.on_volume import SeedPoints
-from napari_tractography.plugin.layers.planes import SlicePlanes
+from napari_tractography.plugin.layers.planes import WITHIN_KEY, SlicePlanes
 from napari_tractography.plugin.space.display import DisplaySpace
 from napari_tractography.plugin.streamlines.layer import Streamlines
 
@@ -63,7 +63,7 @@ def test_planes_lie_at_the_slices_below_seeds_and_streamlines_in_place_of_the_vo
 
 def test_planes_have_the_colours_of_the_volume_and_nothing_around_the_body(shown):
     _, volume, planes = shown
-    picture = planes._picture(0, 1)
+    picture = planes.pictures.of(0, 1)
     np.testing.assert_allclose(picture[3, :, 0], 255 * np.arange(1, 9) / 8, atol=1)
     assert (picture[1:, :, 3] == 255).all()
     assert not picture[0, :, 3].any()
@@ -121,6 +121,24 @@ def test_corners_of_planes_land_where_those_of_the_volume_do_in_any_order_of_axe
     )
 
 
+def test_no_other_volume_veils_the_slices_but_maps_that_are_made_to_be_seen_within(shown):
+    viewer, volume, planes = shown
+    units = {"units": DisplaySpace.identity().units}
+    other = Image(np.ones(SHAPE, np.float32), name="FA", **units)
+    unseen = Image(np.ones(SHAPE, np.float32), name="B0", visible=False, **units)
+    density = Image(np.ones(SHAPE, np.float32), metadata={WITHIN_KEY: True}, **units)
+    for layer in (other, unseen, density):
+        viewer.add_layer(layer)
+    assert [layer.visible for layer in (other, unseen, density)] == [False, False, True]
+    viewer.dims.ndisplay = 2
+    assert [layer.visible for layer in (volume, other, unseen)] == [True, True, False]
+    other.visible = False  # by a person
+    viewer.dims.ndisplay = 3
+    assert not volume.visible
+    planes.close()
+    assert [layer.visible for layer in (volume, other, unseen)] == [True, False, False]
+
+
 def test_what_goes_takes_the_planes_along_and_shows_the_volume(shown):
     viewer, volume, planes = shown
     viewer.layers.remove(planes.layer)
@@ -155,7 +173,7 @@ def test_colours_are_shown_as_they_are():
     volume = Image(rgb, rgb=True, units=DisplaySpace.identity().units)
     viewer.add_layer(volume)
     planes = SlicePlanes(viewer, volume)
-    picture = planes._picture(0, 1)
+    picture = planes.pictures.of(0, 1)
     np.testing.assert_array_equal(picture[2, 3], (200, 100, 0, 255))
     assert picture[0, 0, 3] == 0
     planes.close()

@@ -114,8 +114,9 @@ def test_left_is_left(letter: Any, affine: np.ndarray, axes: str) -> None:
     assert green[0].mean() > picture.shape[0] / 2 + 20
     assert green[1].mean() > picture.shape[1] / 2 + 5
 
-    # 3-D, entered from that view: seen from the right, as there.
+    # 3-D, entered from that view and brought home: seen from the right, as there.
     viewer.dims.ndisplay = 3
+    viewer.reset_view()
     picture = picture_of(viewer)
     green = coloured(picture, 1)
     assert green[0].mean() > middle_of(picture)[0] + 20

@@ -14,6 +14,8 @@ from napari._vispy.layers.surface import VispySurfaceLayer
 from napari._vispy.utils.visual import layer_to_visual
 from vispy.visuals.filters import Filter
 
+from .slice_pictures import SEEN
+
 LIGHT_UP, LIGHT_ASIDE = 0.45, 0.35  # of the way to what is seen
 AMBIENT, DIFFUSE, SPECULAR, SHININESS = 0.42, 0.62, 0.18, 40.0
 
@@ -40,11 +42,11 @@ class _Cut(Filter):  # type: ignore[misc]
 
     def __init__(self) -> None:
         super().__init__(
-            fcode="""
-            void cut() {
-                if (gl_FragColor.a < 0.4) { discard; }
+            fcode=f"""
+            void cut() {{
+                if (gl_FragColor.a < {SEEN}) {{ discard; }}
                 gl_FragColor.a = 1.0;
-            }
+            }}
             """,
             fhook="post",
             fpos=6,  # after the texture, before the opacity of the layer

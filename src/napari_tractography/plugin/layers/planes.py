@@ -7,13 +7,11 @@ pass in front. Called by the View section of the panel.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from napari.layers import Image, Layer
 from numpy.typing import NDArray
-from scipy.ndimage import binary_fill_holes
 from superqt.utils import qthrottled
 
 from ..listening import Listening
@@ -21,12 +19,14 @@ from ..space.display import DisplaySpace, display_space_of_layer, set_units
 from ..space.layer_list import index_of_lowest, insert_beside
 from ..streamlines.layer import Streamlines
 from .on_volume import SeedPoints, SurfaceOnVolume
+from .slice_pictures import SlicePictures
 from .spheres import Spheres
 
 UPDATE_MS = 30
-FAINT = 0.1  # of the contrast: what is darker, around the body, is left out
 MARGIN = 2  # pixels between the slices of one texture, so that none runs into the next
 NAME = "Slices"
+# layer.metadata[WITHIN_KEY]: whether an image is meant to be seen in 3-D among the slices.
+WITHIN_KEY = "seen_within"
 
 
 class SliceSurface(SurfaceOnVolume):
@@ -38,14 +38,14 @@ class SliceSurface(SurfaceOnVolume):
 
 
 class SlicePlanes:
-    """The slices of one volume in 3-D, in place of it and of others that would veil them."""
+    """The slices of one volume in 3-D, in place of it and of all others, which would veil them."""
 
-    def __init__(self, viewer: Any, source: Image, beside: Sequence[Layer] = ()) -> None:
+    def __init__(self, viewer: Any, source: Image) -> None:
         self.viewer = viewer
         self.source = source
         self.space: DisplaySpace = display_space_of_layer(source)
         self._shape = tuple(int(n) for n in source.data.shape[:3])
-        self._pictures: dict[int, tuple[int, NDArray[np.uint8]]] = {}
+        self.pictures = SlicePictures(source)
         self._corners, size = _atlas(self._shape)
         self._texture = np.zeros((*size, 4), np.uint8)
         faces = np.array([[0, 1, 2], [0, 2, 3]])
@@ -63,28 +63,21 @@ class SlicePlanes:
         )
         self.layer.space, self.layer.planes = self.space, self
         self._take_units()
-        self._hidden: dict[Layer, bool] = dict.fromkeys([source, *beside], True)
+        self._hidden: dict[Layer, bool] = {}  # and whether they are seen in slices
         in_front = Streamlines, SeedPoints, Spheres  # seeds and regions are seen behind slices, too
         at = index_of_lowest(viewer.layers, lambda layer: isinstance(layer, in_front))
         insert_beside(viewer, self.layer, at)
         if viewer.dims.ndisplay == 3:
             self._hide()
         self.update = qthrottled(self._update, timeout=UPDATE_MS)
-        dims, of_source = viewer.dims.events, source.events
+        dims, layers = viewer.dims.events, viewer.layers.events
         self._listening = Listening(
             *((event, self._on_slice) for event in (dims.point, dims.ndim)),
-            *(
-                (event, self._on_appearance)
-                for event in (
-                    of_source.contrast_limits,
-                    of_source.colormap,
-                    of_source.gamma,
-                    of_source.data,
-                )
-            ),
-            (of_source.units, self._take_units),
+            *((event, self._on_appearance) for event in self.pictures.appearance),
+            (source.events.units, self._take_units),
             (dims.ndisplay, self._on_ndisplay),
-            (viewer.layers.events.removed, self._on_removed),
+            (layers.inserted, self._on_inserted),
+            (layers.removed, self._on_removed),
         )
         self._listening.open()
         viewer.mouse_drag_callbacks.append(self._drag_callback)  # seeds under the mouse go first
@@ -129,7 +122,7 @@ class SlicePlanes:
         self.update()
 
     def _on_appearance(self, _event: Any = None) -> None:
-        self._pictures.clear()
+        self.pictures.forget()
         self.update()
 
     def _on_ndisplay(self, _event: Any = None) -> None:
@@ -141,11 +134,17 @@ class SlicePlanes:
         else:
             self._show_again()
 
-    def _hide(self) -> None:
-        """Hide the volumes, which are seen again in slices if they were."""
-        for layer in self._hidden:
-            self._hidden[layer] = layer.visible
-            layer.visible = False
+    def _on_inserted(self, event: Any) -> None:
+        if self.viewer.dims.ndisplay == 3:
+            self._hide(event.value)
+
+    def _hide(self, *layers: Layer) -> None:
+        """Hide volumes, by default all, which are seen again in slices if they were."""
+        for layer in layers or self.viewer.layers:
+            is_volume = isinstance(layer, Image) and layer.ndim >= 3
+            if is_volume and not layer.metadata.get(WITHIN_KEY):
+                self._hidden[layer] = layer.visible
+                layer.visible = False
 
     def hides(self, layer: Layer) -> bool:
         """Return whether it is for the planes that a volume is hidden."""
@@ -159,6 +158,7 @@ class SlicePlanes:
         for layer, was_visible in self._hidden.items():
             if was_visible:
                 layer.visible = True
+        self._hidden.clear()
 
     def _update(self) -> None:
         if self.viewer.dims.ndisplay == 3 and self.layer in self.viewer.layers:
@@ -183,31 +183,18 @@ class SlicePlanes:
         """Return the texture of all three slices; only slices that changed are painted."""
         texture = self._texture.copy()
         for axis, index in enumerate(self.indices):
-            before = self._pictures.get(axis)
-            if before is None or before[0] != index:
-                self._pictures[axis] = index, self._picture(axis, index)
-            picture = self._pictures[axis][1]
+            picture = self.pictures.of(axis, index)
             row, column = self._corners[axis]
             texture[row : row + picture.shape[0], column : column + picture.shape[1]] = picture
         return texture
 
-    def _picture(self, axis: int, index: int) -> NDArray[np.uint8]:
-        """Return one slice as the layer of the volume colours it, transparent around the body."""
-        values = np.asarray(np.take(self.source.data, index, axis=axis))
-        if self.source.rgb:
-            rgb = values[..., :3].astype(np.float32)
-            rgb *= 1.0 if values.dtype == np.uint8 else 255.0
-            body = rgb.max(axis=-1) > 255 * FAINT
-            rgba = np.concatenate([rgb, np.full((*body.shape, 1), 255.0)], axis=-1)
-        else:
-            low, high = self.source.contrast_limits
-            numbers = np.nan_to_num(values.astype(np.float32))
-            shades = np.clip((numbers - low) / max(high - low, 1e-12), 0, 1) ** self.source.gamma
-            rgba = 255 * self.source.colormap.map(shades.ravel()).reshape(*shades.shape, 4)
-            body = numbers > low + FAINT * (high - low)
-        picture = np.clip(np.rint(rgba), 0, 255).astype(np.uint8)
-        picture[..., 3] = np.where(binary_fill_holes(body), 255, 0)
-        return np.asarray(picture, dtype=np.uint8)
+    def seen_points(self) -> NDArray[np.float64]:
+        """(n, 3) float64: positions of what is seen of the slices, display (z, y, x)."""
+        found = []
+        for axis, index in enumerate(self.indices):
+            pixels = np.argwhere(self.pictures.seen(axis, index))
+            found.append(np.insert(pixels, axis, index, axis=1))
+        return np.concatenate(found) * self.space.scale + self.space.translate
 
     # Dragging.
 
@@ -229,7 +216,7 @@ class SlicePlanes:
             if ((voxel < 0) | (voxel >= self._shape)).any():
                 continue
             pixel = tuple(np.delete(voxel, axis))
-            if self._pictures[axis][1][pixel][3]:
+            if self.pictures.seen(axis, index)[pixel]:
                 found.append((float(t), axis))
         if not found:
             return None

@@ -29,7 +29,7 @@ from ..session.session import Session, let_go
 from ..session.tracking_values import tracking_values_of
 from ..space.extent import SlicesKept
 from ..space.orientation_labels import name_axes
-from ..space.views import orient
+from ..space.views import keep_oriented, turn_first
 from ..streamlines.colours import ONE_COLOUR, WEIGHT
 from ..streamlines.layer import Streamlines
 from ..streamlines.turning import fewer_while_turning
@@ -301,9 +301,9 @@ class TractographyPanel(QWidget):  # type: ignore[misc]
         self.runs.live = self.live.isChecked()
         for event in self._events:
             event.connect(self._refresh_layers)
-        self.viewer.dims.events.order.connect(self._on_order)
+        self.viewer.dims.events.ndisplay.connect(self._on_ndisplay, position="last")
         self._slices.open()
-        orient(self.viewer)
+        keep_oriented(self.viewer)
         for part in (*self._sections, self.results, self._positions, self._undo_keys):
             part.open()
         open_keys(self)
@@ -318,7 +318,7 @@ class TractographyPanel(QWidget):  # type: ignore[misc]
         self._attached = False
         for event in self._events:
             event.disconnect(self._refresh_layers)
-        self.viewer.dims.events.order.disconnect(self._on_order)
+        self.viewer.dims.events.ndisplay.disconnect(self._on_ndisplay)
         self._slices.close()
         for callback in (self.mouse.on_press, fewer_while_turning):
             if callback in self.viewer.mouse_drag_callbacks:
@@ -365,8 +365,8 @@ class TractographyPanel(QWidget):  # type: ignore[misc]
         if is_other and self.seeds.source.value != WHOLE:
             self.seeds.source.value = PLACED
 
-    def _on_order(self, _event: Any) -> None:
-        orient(self.viewer)
+    def _on_ndisplay(self, _event: Any) -> None:
+        turn_first(self.viewer)
 
     # -- the active bundle ----------------------------------------------------------------------
 

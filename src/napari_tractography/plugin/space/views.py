@@ -7,10 +7,16 @@ right in sagittal ones. Called by the View section of the panel.
 
 from __future__ import annotations
 
+import weakref
 from dataclasses import dataclass
 from itertools import combinations
 from typing import Any
+from weakref import WeakSet
 
+import numpy as np
+
+from ..layers.planes import planes_in_view
+from ..streamlines.layer import Streamlines
 from .display import ORIENTATION
 
 SLICES = ("axial", "coronal", "sagittal")
@@ -32,6 +38,9 @@ SIDES = {
     "left": Side((0.0, 0.0, 1.0), (1.0, 0.0, 0.0), "In 3-D from the left: anterior on the left."),
     "above": Side((-1.0, 0.0, 0.0), (0.0, 1.0, 0.0), "In 3-D from above: left on the left."),
 }
+THREE_QUARTERS = Side((-0.35, -0.65, 0.6), (1.0, 0.0, 0.0), "")  # from above, the front left
+FILLED = 0.92  # of the canvas
+MOST_POINTS = 20_000  # of a bundle, to which 3-D is fitted
 VIEWS = (*SLICES, SPACE, *SIDES)
 KEYS = {name: f"Control-{number}" for number, name in enumerate(VIEWS, start=1)}
 _MEANINGS = {
@@ -60,9 +69,44 @@ def show_view(viewer: Any, name: str) -> None:
         return
     viewer.dims.order = tuple(range(viewer.dims.ndim))
     viewer.dims.ndisplay = 3
+    turn_first(viewer)
     if name in SIDES:
         viewer.scene.camera.set_view_direction(SIDES[name].view, SIDES[name].up)
-    viewer.fit_to_view()
+    fit_space(viewer)
+
+
+def turn_first(viewer: Any) -> None:
+    """Look at 3-D in three quarters, fitted, where nobody has turned it yet."""
+    if viewer.dims.ndisplay == 3 and not any(viewer.scene.camera.angles):
+        axes = _displayed(viewer)
+        directions = np.array([THREE_QUARTERS.view, THREE_QUARTERS.up])[:, axes]
+        viewer.scene.camera.set_view_direction(*map(tuple, directions))
+        fit_space(viewer)
+
+
+def fit_space(viewer: Any) -> None:
+    """Fit 3-D to what is seen of slices and streamlines; without slices to all there is."""
+    seen = [planes.seen_points() for planes in planes_in_view(viewer)]
+    if not any(map(len, seen)):
+        viewer.fit_to_view()
+        return
+    for layer in viewer.layers:
+        if isinstance(layer, Streamlines) and layer.visible and layer.n_shown:
+            points = layer.drawn_points
+            seen.append(points[:: 1 + len(points) // MOST_POINTS, ::-1])
+    camera = viewer.scene.camera
+    forward, up = (np.asarray(v, float) for v in (camera.view_direction, camera.up_direction))
+    points = np.concatenate(seen)[:, _displayed(viewer)]
+    axes = np.stack([forward, up, np.cross(up, forward)])
+    along = points @ axes.T
+    low, high = along.min(axis=0), along.max(axis=0)
+    camera.center = tuple((low + high) / 2 @ axes)
+    camera.zoom = FILLED * float(np.min(np.array(viewer.canvas.size) / (high - low)[1:].clip(1e-6)))
+
+
+def _displayed(viewer: Any) -> list[int]:
+    """Return which of the axes (z, y, x) 3-D shows first, second and third."""
+    return [axis - (viewer.dims.ndim - 3) for axis in viewer.dims.displayed]
 
 
 OPPOSITE = {"towards": "away", "away": "towards"}
@@ -81,3 +125,20 @@ def orient(viewer: Any) -> None:
     wanted = (OPPOSITE[depth] if swaps % 2 else depth, vertical, horizontal)
     if tuple(viewer.scene.camera.orientation) != wanted:
         viewer.scene.camera.orientation = wanted
+
+
+_oriented: WeakSet[Any] = WeakSet()  # viewers
+
+
+def keep_oriented(viewer: Any) -> None:
+    """Turn a viewer as :func:`orient` does, whatever order its axes get from now on."""
+    orient(viewer)
+    if viewer not in _oriented:
+        _oriented.add(viewer)
+        seen_by = weakref.ref(viewer)
+
+        def on_order(_event: Any) -> None:
+            if (known := seen_by()) is not None:
+                orient(known)
+
+        viewer.dims.events.order.connect(on_order)

@@ -161,9 +161,7 @@ class SlicesBox(QWidget):  # type: ignore[misc]
         with self._is_following:
             self._close_planes()
             if source is not None:
-                fod_layer = self.session.fod_layer
-                beside = [fod_layer] if fod_layer not in (None, source) else []
-                self.planes = SlicePlanes(self.viewer, source, beside)
+                self.planes = SlicePlanes(self.viewer, source)
                 self._on_slice()
 
     def fod_changed(self) -> None:

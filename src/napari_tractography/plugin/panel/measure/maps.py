@@ -18,6 +18,7 @@ from ....maps.density import density
 from ....maps.scalar_maps import ScalarMap, name_of
 from ....maps.visitation import Visitation, visitation
 from ....streamlines.tractogram import Tractogram
+from ...layers.planes import WITHIN_KEY
 from ...layers.volume_layers import faded, fod_grid_of, mask_layer_data, mask_layers, voxels_of
 from ...space.display import DisplaySpace
 from .counting import Counter
@@ -114,6 +115,8 @@ def visitation_of(layers: Any) -> Visitation | None:
 def _map_layer(values: NDArray[Any], grid: Grid, name: str) -> Layer:
     space = DisplaySpace.of(grid)
     most = float(values.max()) or 1.0
+    kwargs = space.layer_kwargs
+    kwargs["metadata"][WITHIN_KEY] = True
     return Image(
         np.ascontiguousarray(space.volume(values)),
         name=name,
@@ -121,5 +124,5 @@ def _map_layer(values: NDArray[Any], grid: Grid, name: str) -> Layer:
         contrast_limits=(0.0, most),
         blending="translucent_no_depth",
         rendering="mip",
-        **space.layer_kwargs,
+        **kwargs,
     )
