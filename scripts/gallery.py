@@ -40,7 +40,7 @@ up-down) unless said otherwise.
 ALL = {**brain.PICTURES, **subject.PICTURES, **phantoms.PICTURES, **images.PICTURES}
 ORDER = (
     "brain callosum slice glyphs lengths dissection bundles heart tube weave odfs image arcs "
-    "planes figure lit tubes profiles asymmetry measures panel"
+    "planes four_up figure lit tubes profiles asymmetry measures panel"
 )
 PICTURES = tuple(ALL[name] for name in ORDER.split())
 

@@ -10,6 +10,7 @@ from typing import Any
 import imageio.v3 as imageio
 import numpy as np
 from numpy.typing import NDArray
+from qtpy.QtCore import QPoint
 from qtpy.QtTest import QTest
 from qtpy.QtWidgets import QScrollArea
 
@@ -19,13 +20,14 @@ from napari_tractography.maps.scalar_maps import ScalarMap
 from napari_tractography.plugin.panel.panel import TractographyPanel
 from napari_tractography.plugin.panel.widgets.layout import Section
 from napari_tractography.plugin.space.display import DisplaySpace
-from napari_tractography.plugin.space.views import orient
+from napari_tractography.plugin.space.views import FOUR_UP, orient
 from napari_tractography.plugin.streamlines.layer import Streamlines
 
 from .canvas import FROM_LEFT_FRONT, SETTLE_MS, SUBJECT, Picture, finish, look_from, show_docks
 
 MEASURED: dict[str, nt.Tractogram] = {}  # bundles of the subject, once they were tracked
 PLOT_DPI = 160
+CROSSHAIR_MM = (20.0, -18.0, -25.0)  # S, A, R
 
 
 def measured_bundles(subject: Path) -> dict[str, nt.Tractogram]:
@@ -141,6 +143,21 @@ def draw_bundles(viewer: Any, subject: Path) -> NDArray[np.uint8]:
     return np.asarray(viewer.screenshot(canvas_only=False, flash=False)[..., :3])
 
 
+def draw_four_up(viewer: Any, subject: Path) -> NDArray[np.uint8]:
+    viewer.window.resize(1280, 1000)
+    panel = dissected(viewer, subject)
+    panel.scene.slices.box.setChecked(True)
+    panel.scene.show_view(FOUR_UP)
+    panel.scene.four_up.shared.move_to(np.array(CROSSHAIR_MM))
+    panel.scene.show_view("left")
+    viewer.scene.camera.set_view_direction(FROM_LEFT_FRONT, (1.0, 0.0, 0.0))
+    QTest.qWait(2 * SETTLE_MS)
+    picture = np.asarray(viewer.screenshot(canvas_only=False, flash=False)[..., :3])
+    canvas = viewer.window._qt_viewer.canvas.native.parentWidget()
+    corner = canvas.mapTo(viewer.window._qt_window, QPoint(0, 0))
+    return picture[corner.y() :, corner.x() :][: canvas.height(), : canvas.width()]
+
+
 PICTURES = {
     "dissection": Picture(
         "dissection",
@@ -156,6 +173,13 @@ PICTURES = {
         "The list of bundles",
         "The same in the window.",
         draw_bundles,
+        needs=SUBJECT,
+    ),
+    "four_up": Picture(
+        "four_up",
+        "Four-up",
+        "The same as three slices beside 3-D: a click in one moves the crosshair in all.",
+        draw_four_up,
         needs=SUBJECT,
     ),
     "profiles": Picture(

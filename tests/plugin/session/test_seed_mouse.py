@@ -113,6 +113,7 @@ def test_a_shift_click_beside_everything_says_so(
 ) -> None:
     panel = open_window(cross)
     panel.viewer.dims.ndisplay = 3
+    panel.viewer.reset_view()  # from above
     for slices, told in ((True, "no slice"), (False, "nothing bright")):
         panel.scene.slices.box.setChecked(slices)
         Mouse(panel.viewer).click(at(panel, 15, 2, 4), SHIFT)
@@ -136,6 +137,7 @@ def test_seeds_are_dragged_without_a_tool(
     panel = open_window(cross)
     viewer = panel.viewer
     viewer.dims.ndisplay = ndisplay
+    viewer.reset_view()  # from above
     start, end = at(panel, 8, 6, 4), at(panel, 20, 15, 4)
     panel.session.add_seed(start)
     panel.session.add_seed(at(panel, 25, 3, 4))
@@ -219,6 +221,7 @@ def test_the_add_tool_in_3d_places_seeds_on_the_volume(
     panel.scene.slices.box.setChecked(False)
     viewer = panel.viewer
     viewer.dims.ndisplay = 3
+    viewer.reset_view()  # from above
     layer = panel.session.seeds.ensure_layer()
     viewer.layers.selection.active = layer
     layer.mode = "add"
@@ -250,6 +253,7 @@ def test_seeds_show_in_their_slice_and_in_front_in_3d(open_window: Any, cross: A
         seen[z] = yellow() > 40
     assert seen == {-1.0: False, 1.0: True, 3.0: False}
     viewer.dims.ndisplay = 3
+    viewer.reset_view()  # from above
     assert yellow() > 40
 
 

@@ -47,6 +47,17 @@ class SlicePictures:
         """Return which pixels of a slice are seen."""
         return np.asarray(self.of(axis, index)[..., 3] > 255 * SEEN)
 
+    def body_box(self) -> NDArray[np.float64]:
+        """(2, 3) float64: first and last voxel of the body in the three middle slices."""
+        shape = self.source.data.shape[:3]
+        found = [np.array([np.zeros(3), shape]) - 0.5]
+        for axis, n in enumerate(shape):
+            pixels = np.argwhere(self._painted(axis, n // 2)[..., 3] > 255 * SEEN)
+            if len(pixels):
+                found.append(np.insert([pixels.min(0), pixels.max(0)], axis, n // 2, axis=1))
+        ends = np.array(found[1:] or found)
+        return np.array([ends[:, 0].min(axis=0), ends[:, 1].max(axis=0)], dtype=float)
+
     def _painted(self, axis: int, index: int) -> NDArray[np.uint8]:
         values = np.asarray(np.take(self.source.data, index, axis=axis))
         if self.source.rgb:

@@ -17,7 +17,7 @@ from napari.utils.action_manager import action_manager
 from napari.utils.key_bindings import coerce_keybinding
 from napari.viewer import Viewer
 
-from ..space.views import KEYS, VIEW_HELP, VIEWS, show_view
+from ..space.views import KEYS, VIEW_HELP, VIEWS
 from ..streamlines import commands
 from ..streamlines.layer import Streamlines
 
@@ -37,7 +37,7 @@ class PanelCommand:
 def _view(name: str) -> PanelCommand:
     title = f"View: {name}"
     text = VIEW_HELP[name].rpartition(" ")[0]  # without the key
-    return PanelCommand(title, text, lambda panel: show_view(panel.viewer, name), KEYS[name])
+    return PanelCommand(title, text, lambda panel: panel.scene.show_view(name), KEYS[name])
 
 
 COMMANDS = {
@@ -100,6 +100,10 @@ COMMANDS = {
         "Figure...", "Make a figure of several views.", lambda panel: panel.pictures.ask_figure(),
     ),
     **{f"view_{name.replace('-', '').lower()}": _view(name) for name in VIEWS},
+    "crosshair": PanelCommand(
+        "Crosshair here", "Move all slices to what is under the mouse.",
+        lambda panel: panel.scene.move_to_mouse(), "Control-0",
+    ),
 }  # fmt: skip
 
 # By viewer the panel that is open in it: weak, as it goes with its window.

@@ -184,7 +184,7 @@ class TractographyPanel(QWidget):  # type: ignore[misc]
             lambda: self.settings.restore_defaults(),
             "Set every control of the panel as it was at first; layers stay.",
         )
-        self.scene = ViewSection(self.session)
+        self.scene = ViewSection(self.session, self.mouse)
         self.appearance = AppearanceSection(self.session)
         self.device = DeviceSection(self.session, self.runs)
         self.selection = SelectionSection(self.session)

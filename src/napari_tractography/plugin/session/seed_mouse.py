@@ -56,7 +56,7 @@ class SeedMouse:
         if tool == OTHER_TOOL:
             return
         if modifiers == CONTROL_SHIFT or (modifiers == SHIFT and tool != "add"):
-            add = self._add_seed if modifiers == SHIFT else self._add_sphere
+            add = self.add_seed if modifiers == SHIFT else self.add_sphere
             if tool == LABELS_TOOL:
                 with _without_tool(viewer.layers.selection.active):
                     yield from self._place(viewer, event, add)
@@ -100,13 +100,15 @@ class SeedMouse:
                 return layer, int(found)
         return None
 
-    def _add_seed(self, position_zyx: NDArray[np.float64]) -> None:
+    def add_seed(self, position_zyx: NDArray[np.float64]) -> None:
+        """Place a seed at a display position, (z, y, x), and say where it lies outside."""
         self._session.add_seed(position_zyx)
         number = len(self._session.seeds)
         if number in self._session.seeds_outside:
             self._missed(outside([number]))
 
-    def _add_sphere(self, position_zyx: NDArray[np.float64]) -> None:
+    def add_sphere(self, position_zyx: NDArray[np.float64]) -> None:
+        """Place a sphere around a display position, (z, y, x)."""
         regions = self._session.regions
         radius_mm = regions.space.in_proportion(SPHERE_RADIUS_MM)
         regions.add_sphere(position_zyx, radius_mm, regions.next_role, is_inactive=True)
@@ -147,8 +149,11 @@ class SeedMouse:
         return found
 
     def _remove(self, event: Any, layer: Points, index: int) -> Iterator[None]:
-        if not (yield from _is_click(event)):
-            return
+        if (yield from _is_click(event)):
+            self.remove(layer, index)
+
+    def remove(self, layer: Points, index: int) -> None:
+        """Remove a seed, or the region of a sphere."""
         if layer is self._session.seeds.layer:
             self._session.seeds.remove([index])
         else:

@@ -21,6 +21,8 @@ from .display import ORIENTATION
 
 SLICES = ("axial", "coronal", "sagittal")
 SPACE = "3-D"
+FOUR_UP = "four-up"
+PLANES = (*SLICES, SPACE, FOUR_UP)  # of which one is in view
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +43,7 @@ SIDES = {
 THREE_QUARTERS = Side((-0.35, -0.65, 0.6), (1.0, 0.0, 0.0), "")  # from above, the front left
 FILLED = 0.92  # of the canvas
 MOST_POINTS = 20_000  # of a bundle, to which 3-D is fitted
-VIEWS = (*SLICES, SPACE, *SIDES)
+VIEWS = (*SLICES, SPACE, *SIDES, FOUR_UP)
 KEYS = {name: f"Control-{number}" for number, name in enumerate(VIEWS, start=1)}
 _MEANINGS = {
     "axial": "A slice seen from above: left on the left, anterior up.",
@@ -49,6 +51,7 @@ _MEANINGS = {
     "sagittal": "A slice seen from the right: posterior on the left, superior up.",
     SPACE: "The volume from the side where you left it, fitted.",
     **{name: side.help for name, side in SIDES.items()},
+    FOUR_UP: "The three slices beside 3-D, with one crosshair.",
 }
 VIEW_HELP = {
     name: f"{text} {KEYS[name].replace('Control-', 'Ctrl+')}" for name, text in _MEANINGS.items()
@@ -73,6 +76,14 @@ def show_view(viewer: Any, name: str) -> None:
     if name in SIDES:
         viewer.scene.camera.set_view_direction(SIDES[name].view, SIDES[name].up)
     fit_space(viewer)
+
+
+def plane_in_view(viewer: Any) -> str | None:
+    """Return which of :data:`SLICES` or :data:`SPACE` a viewer shows; None for any other slice."""
+    if viewer.dims.ndisplay == 3:
+        return SPACE
+    shown = tuple(axis - (viewer.dims.ndim - 3) for axis in viewer.dims.order[-3:])
+    return next((name for name, order in ORDERS.items() if order == shown), None)
 
 
 def turn_first(viewer: Any) -> None:

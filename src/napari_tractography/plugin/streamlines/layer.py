@@ -43,7 +43,7 @@ from .commands import KEYMAP, select_on_click
 from .drawn_subset import DrawnSubset
 from .editing import Editor
 from .layer_data import DUPLICATE_KEY, LAYER_TYPE, DuplicateState, TrackRows, register
-from .polylines import crop_to_slab, nearest_piece
+from .polylines import Pieces, crop_to_slab, nearest_piece
 
 MAX_VERTICES = 2_000_000
 DEFAULT_SLAB_MM = 4.0  # without a volume; two voxels with one
@@ -451,6 +451,18 @@ class Streamlines(BareTracks):
         flat[:, :2] = pieces.xyz[:, columns]
         depth = pieces.distance / np.float32(half)
         return View(flat, pieces.rgba, "segments", depth, pieces.start, self._shown)
+
+    def pieces_near(self, across: int, position: float) -> Pieces:
+        """Return what lies in the slab around a slice across an axis of (z, y, x)."""
+        shown = self._shown
+        return crop_to_slab(
+            shown.xyz,
+            self._colours.rgba,
+            shown.joined,
+            axis=2 - across,
+            position=position,
+            half_mm=self.slab / 2,
+        )
 
     # What is selected.
 

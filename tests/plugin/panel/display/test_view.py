@@ -12,8 +12,10 @@ from napari_tractography import Tractogram
 from napari_tractography.files.paths import GivenUpError
 from napari_tractography.model.phantoms import make_phantom
 from napari_tractography.plugin.layers.volume_layers import fod_layer_data
+from napari_tractography.plugin.notices import show_warning
 from napari_tractography.plugin.panel.display import view
 from napari_tractography.plugin.panel.display.view import ViewSection
+from napari_tractography.plugin.session.seed_mouse import SeedMouse
 from napari_tractography.plugin.session.session import Session
 from napari_tractography.plugin.space.views import ORDERS, SIDES
 from napari_tractography.plugin.streamlines.layer import Streamlines
@@ -24,7 +26,7 @@ def opened(viewer, qtbot):
     session = Session(viewer)
     session.open()
     session.choose_fod(layer)
-    scene = ViewSection(session)
+    scene = ViewSection(session, SeedMouse(session, show_warning))
     qtbot.addWidget(scene)
     scene.open()
     yield scene

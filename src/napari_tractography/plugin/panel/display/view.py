@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 from napari.layers import Layer
 from qtpy.QtWidgets import QCheckBox, QSizePolicy, QWidget
 
@@ -11,14 +12,19 @@ from ....maps.fod_peaks import fod_peaks
 from ....model.fod import Fod
 from ....model.parameters import ParameterSpec
 from ...layers.glyphs import MAX_GLYPHS, FodGlyphs, peaks_layer
+from ...layers.planes import planes_in_view
+from ...listening import Listening
+from ...session.seed_mouse import SeedMouse
 from ...session.session import Session
 from ...space.layer_list import insert_beside
 from ...space.orientation_labels import OrientationLabels
-from ...space.views import SIDES, VIEW_HELP, VIEWS, show_view
+from ...space.views import FOUR_UP, SIDES, SPACE, VIEW_HELP, fit_space, plane_in_view, show_view
 from ...timers import delayed
 from ..widgets.busy_dialog import errors_shown, wait_for
 from ..widgets.controls import form, on_change, parameter_controls, values_of
 from ..widgets.layout import button, row, stack
+from .four_up import CanvasFrame, FourUp
+from .plane_bar import PlaneBar
 from .slices import SLICES_SPEC, SlicesBox
 
 NARROW = 48  # pixels
@@ -53,19 +59,24 @@ KEPT_SPECS = (*GLYPH_SPECS, SLICES_SPEC)
 class ViewSection(QWidget):  # type: ignore[misc]
     """Buttons for views, and the FOD as glyphs and peaks."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: Session, mouse: SeedMouse) -> None:
         super().__init__()
         self.session = session
+        self.viewer = session.viewer
         self.glyphs: FodGlyphs | None = None
         self.peaks: Layer | None = None
         self.labels: OrientationLabels | None = None
-        self.views = {name: button(name, VIEW_HELP[name]) for name in VIEWS}
-        for name, one in self.views.items():
-            # Four side by side are not to widen the panel.
+        self.bar = PlaneBar(self.show_view)
+        sides = {name: button(name, VIEW_HELP[name]) for name in SIDES}
+        for name, one in sides.items():
+            # Side by side they are not to widen the panel.
             one.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)
             one.setMinimumWidth(NARROW)
-            one.clicked.connect(lambda _checked=False, name=name: show_view(session.viewer, name))
+            one.clicked.connect(lambda _checked=False, name=name: self.show_view(name))
+        self.views = {**self.bar.buttons, **sides}
         self.slices = SlicesBox(session)
+        self.four_up = FourUp(session, self.slices, mouse)
+        self._frame: CanvasFrame | None = None  # where there is a window
         self.glyphs_box = QCheckBox("FOD glyphs")
         self.glyphs_box.setToolTip(
             "Draw the FODs of the slice in view, coloured by direction; they follow the slice. "
@@ -77,8 +88,8 @@ class ViewSection(QWidget):  # type: ignore[misc]
         self.form = form(self.controls)
         stack(
             self,
-            row(*(one for name, one in self.views.items() if name not in SIDES)),
-            row(*(self.views[name] for name in SIDES)),
+            self.bar,
+            row(*sides.values()),
             self.slices,
             row(self.glyphs_box, self.peaks_box),
             self.form,
@@ -86,6 +97,8 @@ class ViewSection(QWidget):  # type: ignore[misc]
         self.glyphs_box.toggled.connect(self._on_glyphs)
         self.peaks_box.toggled.connect(self._on_peaks)
         on_change(self.controls, self._on_controls)
+        dims = self.viewer.dims.events
+        self._listening = Listening(*((e, self._on_view) for e in (dims.order, dims.ndisplay)))
         self._peaks_floor = 0.0  # that the peaks were found with
         # Finding peaks takes longer than a slider moves.
         self._later = delayed(self, PEAKS_MS, self._follow_floor)
@@ -97,22 +110,70 @@ class ViewSection(QWidget):  # type: ignore[misc]
 
     def open(self) -> None:
         """Put the orientation labels on the canvas of the viewer, when it has one."""
-        window = getattr(self.session.viewer, "window", None)
+        window = getattr(self.viewer, "window", None)
         if window is not None and self.labels is None:
             # The canvas has no public name; test_view.py fails when this one goes.
-            self.labels = OrientationLabels(self.session.viewer, window._qt_viewer.canvas.native)
-        self.session.viewer.layers.events.removed.connect(self._on_removed)
+            canvas = window._qt_viewer.canvas.native
+            self.labels = OrientationLabels(self.viewer, canvas)
+            self._frame = CanvasFrame(canvas)
+            self._frame.open(self.bar, self.four_up.panes)
+        self.bar.buttons[FOUR_UP].setVisible(self._frame is not None)
+        self._on_view()
+        self._listening.open()
+        self.viewer.layers.events.removed.connect(self._on_removed)
         self.slices.open()
 
     def close_section(self) -> None:
         """Remove orientation labels and glyphs."""
-        self.session.viewer.layers.events.removed.disconnect(self._on_removed)
+        self.viewer.layers.events.removed.disconnect(self._on_removed)
+        self._listening.close()
+        if self._frame is not None:
+            self._leave_four_up()
+            self._frame.close(self.bar, self.four_up.panes)
+            self.layout().insertWidget(0, self.bar)
+            self._frame = None
         if self.labels is not None:
             self.labels.close()
             self.labels = None
         self._later.stop()
         self.slices.close_section()
         self.glyphs_box.setChecked(False)
+
+    # Planes.
+
+    def show_view(self, name: str) -> None:
+        """Turn to one of :data:`.views.VIEWS`."""
+        if name not in (FOUR_UP, *SIDES):
+            self._leave_four_up()
+        show_view(self.viewer, SPACE if name == FOUR_UP else name)
+        if name == FOUR_UP and self._frame is not None:
+            self.four_up.open()
+            self._frame.divide(True)
+            fit_space(self.viewer)
+        self._on_view()  # also where a button of what is in view was pressed
+
+    def _leave_four_up(self) -> None:
+        if self._frame is not None and self.four_up.is_open:
+            self.four_up.close()
+            self._frame.divide(False)
+
+    def _on_view(self, _event: Any = None) -> None:
+        """Press the button of what is in view; slices beside 3-D go with it."""
+        if self.viewer.dims.ndisplay != 3:
+            self._leave_four_up()
+        self.bar.mark(FOUR_UP if self.four_up.is_open else plane_in_view(self.viewer))
+
+    def move_to_mouse(self) -> None:
+        """Move the crosshair, in which all slices meet, to what is under the mouse."""
+        viewer, position = self.viewer, np.asarray(self.viewer.cursor.position, float)[-3:]
+        if viewer.dims.ndisplay == 3:
+            planes, camera = planes_in_view(viewer), viewer.scene.camera
+            sight = camera.calculate_nd_view_direction(viewer.dims.ndim, viewer.dims.displayed)
+            hit = planes[-1].hit(position, np.asarray(sight)[-3:]) if planes else None
+            if hit is None:
+                return
+            position = hit[1]
+        self.four_up.shared.move_to(position)
 
     def fod_changed(self) -> None:
         """Draw the FOD that is chosen now."""
@@ -132,7 +193,7 @@ class ViewSection(QWidget):  # type: ignore[misc]
         if on and fod is not None and self._is_worked_out(fod):
             values = values_of(self.controls)
             self.glyphs = FodGlyphs(
-                self.session.viewer,
+                self.viewer,
                 fod,
                 self.session.space,
                 scale=values["glyph_scale"],
@@ -145,13 +206,13 @@ class ViewSection(QWidget):  # type: ignore[misc]
         fod = self.session.fod
         if self.peaks is not None:
             layer, self.peaks = self.peaks, None
-            if layer in self.session.viewer.layers:
-                self.session.viewer.layers.remove(layer)
+            if layer in self.viewer.layers:
+                self.viewer.layers.remove(layer)
         if on and fod is not None and self._is_worked_out(fod):
             self._peaks_floor = values_of(self.controls)["glyph_floor"]
             self.peaks = self._peaks_of(fod, self._peaks_floor)
             if self.peaks is not None:
-                insert_beside(self.session.viewer, self.peaks)
+                insert_beside(self.viewer, self.peaks)
         if on and self.peaks is None:
             self.peaks_box.setChecked(False)
 

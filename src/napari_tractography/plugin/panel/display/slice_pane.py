@@ -1,0 +1,308 @@
+"""One of the slices beside 3-D: what lies in it, the crosshair, and what the mouse does there.
+
+Painted by Qt from the layers themselves: no layer is copied and no second canvas is needed. Made
+by :class:`.four_up.FourUp`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from napari.layers import Labels, Points
+from numpy.typing import NDArray
+from qtpy.QtCore import QEvent, QPointF, QRectF, Qt
+from qtpy.QtGui import (
+    QColor,
+    QImage,
+    QMouseEvent,
+    QPainter,
+    QPaintEvent,
+    QPen,
+    QPixmap,
+    QWheelEvent,
+)
+from qtpy.QtWidgets import QSizePolicy, QWidget
+
+from ....errors import InvalidGridError
+from ...session.seed_mouse import CLICK_PIXELS
+from ...space.display import display_space_of_layer
+from ...space.orientation_labels import AXES, LETTERS, MARGIN, draw_label, is_anatomical
+from ...space.views import ORDERS
+from ...streamlines.layer import Streamlines
+from .shared_view import SharedView
+
+CROSSHAIR = QColor(255, 209, 102, 170)
+GAP = 7  # pixels around what the crosshair points at
+FINER = 2  # times as many pixels, along each side, of streamlines as of the pane: smooth ones
+LINE_PIXELS = 3  # wide are streamlines, of these finer ones
+MOST_STEPS = 48  # along a piece of a streamline
+LEAST_SEED = 4.0  # pixels, the radius
+ZOOM_STEP = 1.2
+Keys = Qt.KeyboardModifier
+
+
+class SlicePane(QWidget):  # type: ignore[misc]
+    """The slice through the crosshair across one axis."""
+
+    def __init__(self, shared: SharedView, name: str) -> None:
+        super().__init__()
+        self.shared = shared
+        self.across, self.up, self.along = ORDERS[name]  # of the axes (z, y, x)
+        self._picture = QPixmap()
+        self._pressed: QPointF | None = None
+        self._grabbed: tuple[Points, int] | None = None  # a seed, or a sphere
+        self._grabbed_at = np.zeros(3)  # from the mouse to its middle
+        self._is_drag = False
+        self.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Ignored)
+        self.setCursor(Qt.CursorShape.CrossCursor)
+        self.setAccessibleName(f"{name} slice")
+        self.setToolTip(
+            "Click: the crosshair. Shift-click: a seed; Ctrl-Shift-click: a sphere; drag one to "
+            "move it, Ctrl-click removes it. Wheel: the next slice; Ctrl and wheel: zoom; right "
+            "button: move the picture."
+        )
+
+    # Where things are.
+
+    def pixel_of(self, zyx: Any) -> QPointF:
+        """Return where a display position is drawn."""
+        right, down = self._pixels(np.asarray(zyx, float)[[self.along, self.up]])
+        return QPointF(float(right), float(down))
+
+    def _pixels(self, along_up: NDArray[np.floating]) -> NDArray[np.floating]:
+        """(2, ...) of pixels, to the right and down, of (..., 2) positions along and up."""
+        centre = self.shared.centre[[self.along, self.up]]
+        right, up = np.moveaxis(self.shared.scale * (along_up - centre), -1, 0)
+        return np.stack([self.width() / 2 + right, self.height() / 2 - up])
+
+    def position_at(self, pixel: QPointF) -> NDArray[np.float64]:
+        """Return the display position, (z, y, x), that is drawn at a pixel."""
+        found, scale = self.shared.crosshair, self.shared.scale
+        centre = self.shared.centre
+        found[self.along] = centre[self.along] + (pixel.x() - self.width() / 2) / scale
+        found[self.up] = centre[self.up] - (pixel.y() - self.height() / 2) / scale
+        return found
+
+    # Painting.
+
+    def render_slice(self) -> None:
+        """Paint everything anew."""
+        if self.width() < 2 or self.height() < 2:
+            return
+        self._picture = QPixmap(self.size())
+        self._picture.fill(self.shared.background)
+        painter = QPainter(self._picture)
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+        pictures = self.shared.pictures
+        if pictures is not None:
+            painter.setRenderHint(QPainter.RenderHint.SmoothPixmapTransform)
+            self._draw_slice(painter, pictures.source, pictures.of)
+        painter.setRenderHint(QPainter.RenderHint.SmoothPixmapTransform, on=False)
+        for layer in self.shared.viewer.layers:
+            if layer.visible and isinstance(layer, Labels) and layer.ndim == 3:
+                self._draw_slice(painter, layer, lambda *at, layer=layer: _labels(layer, *at))
+        painter.setRenderHint(QPainter.RenderHint.SmoothPixmapTransform)
+        for layer in self.shared.viewer.layers:
+            if layer.visible and isinstance(layer, Streamlines) and layer.n_shown:
+                painter.drawImage(self.rect(), _image(self._lines(layer)))
+        for layer, _, pixel, radius in self._points():
+            is_seed = layer is self.shared.session.seeds.layer
+            colour = QColor(str(layer.current_face_color)[:7] if is_seed else layer.colour)
+            painter.setPen(QPen(QColor("#202020") if is_seed else colour, 1.5))
+            colour.setAlpha(255 if is_seed else 50)
+            painter.setBrush(colour)
+            painter.drawEllipse(pixel, radius, radius)
+        self._draw_crosshair(painter)
+        self._draw_letters(painter)
+        painter.end()
+        self.update()
+
+    def _draw_slice(self, painter: QPainter, layer: Any, picture_of: Any) -> None:
+        """Draw the slice of a volume where it lies."""
+        if layer.multiscale:
+            return
+        try:
+            space = display_space_of_layer(layer)
+        except InvalidGridError:
+            return
+        size, first = np.array(space.scale), np.array(space.translate)
+        index = round(float((self.shared.crosshair - first)[self.across] / size[self.across]))
+        if not 0 <= index < layer.data.shape[self.across]:
+            return
+        picture = picture_of(self.across, index)  # rows are up, from below
+        rows, columns = picture.shape[:2]
+        ends = np.array([first - size / 2, first - size / 2])
+        ends[1] += size * layer.data.shape[:3]
+        (left, right), (bottom, top) = self._pixels(ends[:, [self.along, self.up]])
+        if size[self.up] > 0:
+            picture = picture[::-1]
+        if size[self.along] < 0:
+            picture = picture[:, ::-1]
+        box = QRectF(QPointF(left, top), QPointF(right, bottom)).normalized()
+        painter.drawImage(box, _image(picture), QRectF(0, 0, columns, rows))
+
+    def _lines(self, layer: Streamlines) -> NDArray[np.uint8]:
+        """Return the streamlines near the slice, fading with the distance, RGBA of the pane."""
+        picture = np.zeros((FINER * self.height(), FINER * self.width(), 4), np.uint8)
+        pieces = layer.pieces_near(self.across, float(self.shared.crosshair[self.across]))
+        if not len(pieces.start):
+            return picture
+        ends = FINER * self._pixels(pieces.xyz[:, [2 - self.along, 2 - self.up]]).reshape(2, -1, 2)
+        ways = ends[..., 1] - ends[..., 0]
+        n_steps = int(np.clip(np.ceil(np.abs(ways).max()), 1, MOST_STEPS))
+        steps = (np.arange(n_steps, dtype=np.float32) + 0.5) / n_steps
+        middles = ends[..., :1] + ways[..., None] * steps
+        columns, rows = middles.reshape(2, -1).astype(int) - LINE_PIXELS // 2
+        nearness = 1 - pieces.distance.reshape(-1, 2).mean(axis=1) / (layer.slab / 2)
+        rgba = pieces.rgba[::2].copy()
+        rgba[:, 3] *= layer.opacity * nearness.clip(0, 1)
+        rgba = np.repeat(np.rint(255 * rgba).astype(np.uint8), n_steps, axis=0)
+        for down in range(LINE_PIXELS):
+            for right in range(LINE_PIXELS):
+                row, column = rows + down, columns + right
+                seen = (row >= 0) & (row < len(picture))
+                seen &= (column >= 0) & (column < picture.shape[1])
+                picture[row[seen], column[seen]] = rgba[seen]  # the nearest come last
+        return picture
+
+    def _points(self) -> list[tuple[Any, int, QPointF, float]]:
+        """Return the seeds and spheres that the slice cuts: layer, number, pixel, pixels."""
+        session, found = self.shared.session, []
+        seeds = [] if session.seeds.layer is None else [session.seeds.layer]
+        for layer in (*reversed(session.regions.spheres), *seeds):
+            if not layer.visible or not len(layer.data):
+                continue
+            places = layer.data * layer.scale + layer.translate
+            radii = np.broadcast_to(layer.size, len(places)) * abs(layer.scale[0]) / 2
+            aside = (places - self.shared.crosshair)[:, self.across]
+            for number in np.flatnonzero(np.abs(aside) < radii):
+                radius = self.shared.scale * float(np.sqrt(radii[number] ** 2 - aside[number] ** 2))
+                least = LEAST_SEED if layer in seeds else 1.0
+                pixel = self.pixel_of(places[number])
+                found.append((layer, int(number), pixel, max(radius, least)))
+        return found
+
+    def _draw_crosshair(self, painter: QPainter) -> None:
+        painter.setPen(QPen(CROSSHAIR, 1))
+        at, width, height = self.pixel_of(self.shared.crosshair), self.width(), self.height()
+        x, y = at.x(), at.y()
+        for one, other in (
+            ((0, y), (x - GAP, y)), ((x + GAP, y), (width, y)),
+            ((x, 0), (x, y - GAP)), ((x, y + GAP), (x, height)),
+        ):  # fmt: skip
+            painter.drawLine(QPointF(*one), QPointF(*other))
+
+    def _draw_letters(self, painter: QPainter) -> None:
+        names = LETTERS if is_anatomical(self.shared.viewer.layers) else AXES
+        middle, edge = QRectF(self.rect()).center(), MARGIN + 10
+        (left, right), (bottom, top) = names[self.along], names[self.up]
+        for letter, x, y in (
+            (left, edge, middle.y()), (right, self.width() - edge, middle.y()),
+            (top, middle.x(), edge), (bottom, middle.x(), self.height() - edge),
+        ):  # fmt: skip
+            draw_label(painter, QPointF(x, y), letter)
+
+    def paintEvent(self, _event: QPaintEvent) -> None:  # noqa: N802 - Qt's name
+        """Show what was painted."""
+        painter = QPainter(self)
+        painter.drawPixmap(0, 0, self._picture)
+        painter.end()
+
+    def resizeEvent(self, _event: QEvent) -> None:  # noqa: N802 - Qt's name
+        """Fit the slice."""
+        self.shared.moved.emit()
+
+    # The mouse.
+
+    def mousePressEvent(self, event: QMouseEvent) -> None:  # noqa: N802 - Qt's name
+        """Grab a seed, place one, or move the crosshair."""
+        self._pressed, self._is_drag, self._grabbed = event.position(), False, None
+        if event.button() != Qt.MouseButton.LeftButton:
+            return
+        keys = event.modifiers()
+        if keys in (Keys.NoModifier, Keys.ControlModifier):
+            self._grab(event.position())
+        if self._grabbed is None and keys == Keys.NoModifier:
+            self.shared.move_to(self.position_at(event.position()))
+
+    def mouseMoveEvent(self, event: QMouseEvent) -> None:  # noqa: N802 - Qt's name
+        """Drag what was grabbed, the crosshair or the picture."""
+        if self._pressed is None:
+            return
+        moved = event.position() - self._pressed
+        self._is_drag = self._is_drag or max(abs(moved.x()), abs(moved.y())) > CLICK_PIXELS
+        if event.buttons() & Qt.MouseButton.RightButton:
+            self.shared.shift(self.position_at(self._pressed) - self.position_at(event.position()))
+            self._pressed = event.position()
+        elif (
+            not event.buttons() & Qt.MouseButton.LeftButton or event.modifiers() != Keys.NoModifier
+        ):
+            return
+        elif self._grabbed is None:
+            self.shared.move_to(self.position_at(event.position()))
+        elif self._is_drag:
+            self._move_grabbed(event.position())
+
+    def mouseReleaseEvent(self, event: QMouseEvent) -> None:  # noqa: N802 - Qt's name
+        """Let go; a click with Shift places a seed, with Ctrl and Shift a sphere."""
+        grabbed, self._grabbed, self._pressed = self._grabbed, None, None
+        session, keys = self.shared.session, event.modifiers()
+        if event.button() != Qt.MouseButton.LeftButton:
+            return
+        if grabbed is not None and self._is_drag:
+            if session.document.is_held:
+                session.released.emit()
+        elif grabbed is not None and keys == Keys.ControlModifier:
+            self.shared.mouse.remove(*grabbed)
+        elif grabbed is not None:
+            self.shared.move_to(self.position_at(event.position()))
+        elif not self._is_drag and keys in (
+            Keys.ShiftModifier,
+            Keys.ShiftModifier | Keys.ControlModifier,
+        ):
+            add = self.shared.mouse.add_seed
+            if keys != Keys.ShiftModifier:
+                add = self.shared.mouse.add_sphere
+            add(self.position_at(event.position()))
+
+    def wheelEvent(self, event: QWheelEvent) -> None:  # noqa: N802 - Qt's name
+        """Go to the next slice, or zoom."""
+        turns = event.angleDelta().y() / 120
+        if event.modifiers() == Keys.ControlModifier:
+            self.shared.zoom_by(ZOOM_STEP**turns)
+        elif turns:
+            self.shared.step(self.across, 1 if turns > 0 else -1)
+        event.accept()
+
+    def _grab(self, pixel: QPointF) -> None:
+        for layer, number, middle, radius in reversed(self._points()):
+            away = middle - pixel
+            if np.hypot(away.x(), away.y()) <= radius:
+                self._grabbed = layer, number
+                place = layer.data[number] * layer.scale + layer.translate
+                self._grabbed_at = place - self.position_at(pixel)
+                return
+
+    def _move_grabbed(self, pixel: QPointF) -> None:
+        assert self._grabbed is not None
+        session, (layer, number) = self.shared.session, self._grabbed
+        if not session.owns(layer) or number >= len(layer.data):
+            self._grabbed = None  # removed meanwhile
+            session.document.release()
+            return
+        session.document.hold()
+        session.move_point(layer, number, self.position_at(pixel) + self._grabbed_at)
+
+
+def _labels(layer: Labels, axis: int, index: int) -> NDArray[np.uint8]:
+    """Return the slice of a labels layer as it colours it, RGBA."""
+    rgba = np.array(layer.colormap.map(np.take(np.asarray(layer.data), index, axis=axis)))
+    rgba[..., 3] *= layer.opacity
+    return np.asarray(np.rint(255 * rgba), dtype=np.uint8)
+
+
+def _image(rgba: NDArray[np.uint8]) -> QImage:
+    rows, columns = rgba.shape[:2]
+    whole = np.ascontiguousarray(rgba)
+    return QImage(whole.data, columns, rows, 4 * columns, QImage.Format.Format_RGBA8888).copy()
