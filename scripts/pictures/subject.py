@@ -9,6 +9,7 @@ from typing import Any
 
 import imageio.v3 as imageio
 import numpy as np
+from napari.layers import Labels
 from numpy.typing import NDArray
 from qtpy.QtCore import QPoint
 from qtpy.QtTest import QTest
@@ -20,7 +21,7 @@ from napari_tractography.maps.scalar_maps import ScalarMap
 from napari_tractography.plugin.panel.panel import TractographyPanel
 from napari_tractography.plugin.panel.widgets.layout import Section
 from napari_tractography.plugin.space.display import DisplaySpace
-from napari_tractography.plugin.space.views import FOUR_UP, orient
+from napari_tractography.plugin.space.views import FOUR_UP, fit_space, orient
 from napari_tractography.plugin.streamlines.layer import Streamlines
 
 from .canvas import FROM_LEFT_FRONT, SETTLE_MS, SUBJECT, Picture, finish, look_from, show_docks
@@ -147,10 +148,13 @@ def draw_four_up(viewer: Any, subject: Path) -> NDArray[np.uint8]:
     viewer.window.resize(1280, 1000)
     panel = dissected(viewer, subject)
     panel.scene.slices.box.setChecked(True)
+    for layer in viewer.layers:
+        layer.visible = layer.visible and not isinstance(layer, Labels)
     panel.scene.show_view(FOUR_UP)
     panel.scene.four_up.shared.move_to(np.array(CROSSHAIR_MM))
-    panel.scene.show_view("left")
     viewer.scene.camera.set_view_direction(FROM_LEFT_FRONT, (1.0, 0.0, 0.0))
+    QTest.qWait(SETTLE_MS)
+    fit_space(viewer)
     QTest.qWait(2 * SETTLE_MS)
     picture = np.asarray(viewer.screenshot(canvas_only=False, flash=False)[..., :3])
     canvas = viewer.window._qt_viewer.canvas.native.parentWidget()

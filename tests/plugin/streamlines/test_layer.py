@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import astuple
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from napari_tractography.geometry.grid import Grid
 from napari_tractography.model.stop import StopReason
 from napari_tractography.plugin.space.display import DisplaySpace
 from napari_tractography.plugin.streamlines.layer import Streamlines
+from napari_tractography.plugin.streamlines.polylines import crop_to_slab, joined_to_next
 
 # What it holds.
 
@@ -266,3 +268,24 @@ def test_picking_in_a_subset_tells_the_number_in_the_whole() -> None:
         i: value for i, value in enumerate(found) if value is not None
     }
     assert sum(value is not None for value in found) == layer.n_shown == 10
+
+
+def test_pieces_near_a_slice_are_those_of_all_points_of_any_axis():
+    rng = np.random.default_rng(0)
+    lengths = [1, 2, 17, 33, 64, 200]
+    lines = [np.cumsum(rng.normal(size=(n, 3)), axis=0).astype(np.float32) for n in lengths]
+    layer = Streamlines(Tractogram.from_streamlines(lines), slab_mm=1.5)
+    for across in range(3):
+        pieces = layer.pieces_near(across, 0.7)
+        whole = crop_to_slab(
+            layer.drawn_points,
+            layer.colours.rgba,
+            joined_to_next(np.cumsum([0, *lengths])),
+            axis=2 - across,
+            position=0.7,
+            half_mm=0.75,
+        )
+        assert 10 < len(pieces.start) < sum(lengths)
+        for one, other in zip(astuple(pieces), astuple(whole), strict=True):
+            np.testing.assert_array_equal(one, other)
+    assert not len(layer.pieces_near(0, 1e4).start)

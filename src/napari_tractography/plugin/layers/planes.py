@@ -194,7 +194,8 @@ class SlicePlanes:
         for axis, index in enumerate(self.indices):
             pixels = np.argwhere(self.pictures.seen(axis, index))
             found.append(np.insert(pixels, axis, index, axis=1))
-        return np.concatenate(found) * self.space.scale + self.space.translate
+        voxels = np.concatenate(found).astype(np.float64)
+        return np.asarray(voxels * self.space.scale + self.space.translate)
 
     # Dragging.
 

@@ -104,12 +104,12 @@ def fit_space(viewer: Any) -> None:
     for layer in viewer.layers:
         if isinstance(layer, Streamlines) and layer.visible and layer.n_shown:
             points = layer.drawn_points
-            seen.append(points[:: 1 + len(points) // MOST_POINTS, ::-1])
+            seen.append(points[:: 1 + len(points) // MOST_POINTS, ::-1].astype(np.float64))
     camera = viewer.scene.camera
     forward, up = (np.asarray(v, float) for v in (camera.view_direction, camera.up_direction))
-    points = np.concatenate(seen)[:, _displayed(viewer)]
+    positions = np.concatenate(seen)[:, _displayed(viewer)]
     axes = np.stack([forward, up, np.cross(up, forward)])
-    along = points @ axes.T
+    along = positions @ axes.T
     low, high = along.min(axis=0), along.max(axis=0)
     camera.center = tuple((low + high) / 2 @ axes)
     camera.zoom = FILLED * float(np.min(np.array(viewer.canvas.size) / (high - low)[1:].clip(1e-6)))

@@ -8,6 +8,7 @@ the session, the readers and scripts.
 from __future__ import annotations
 
 from collections.abc import Collection
+from dataclasses import replace
 from functools import cached_property, partial
 from typing import Any
 
@@ -454,15 +455,21 @@ class Streamlines(BareTracks):
 
     def pieces_near(self, across: int, position: float) -> Pieces:
         """Return what lies in the slab around a slice across an axis of (z, y, x)."""
-        shown = self._shown
-        return crop_to_slab(
-            shown.xyz,
-            self._colours.rgba,
-            shown.joined,
+        shown, half = self._shown, self.slab / 2
+        found = shown.blocks.near_slice(2 - across, position, half)
+        is_near = np.zeros(len(shown.xyz), dtype=bool)
+        is_near[found] = True
+        is_near[1:] |= is_near[:-1] & shown.joined[:-1]  # the ends of their last segments
+        near = np.flatnonzero(is_near)
+        pieces = crop_to_slab(
+            shown.xyz[near],
+            self._colours.rgba[near],
+            shown.joined[near] & np.append(np.diff(near) == 1, False),
             axis=2 - across,
             position=position,
-            half_mm=self.slab / 2,
+            half_mm=half,
         )
+        return replace(pieces, start=near[pieces.start])
 
     # What is selected.
 

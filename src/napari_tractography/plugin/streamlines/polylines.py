@@ -187,6 +187,14 @@ class Blocks:
         """
         flat = _across(self.centres - np.asarray(origin, np.float32), basis)
         near = np.flatnonzero(np.einsum("ij,ij->i", flat, flat) <= (self.radii + within) ** 2)
+        return self._points_of(near)
+
+    def near_slice(self, axis: int, position: float, within: float) -> NDArray[np.int64]:
+        """Return the points of the blocks that come near a slice across an axis, x, y or z."""
+        away = np.abs(self.centres[:, axis] - np.float32(position))
+        return self._points_of(np.flatnonzero(away <= self.radii + np.float32(within)))
+
+    def _points_of(self, near: NDArray[np.int64]) -> NDArray[np.int64]:
         counts = self.starts[near + 1] - self.starts[near]
         shift = self.starts[near] - (np.cumsum(counts) - counts)
         return np.asarray(np.arange(counts.sum()) + np.repeat(shift, counts))

@@ -152,6 +152,20 @@ def test_a_click_in_one_slice_moves_all(panel):
     assert slider.value() == round(at[0])
 
 
+def test_a_slice_is_painted_again_where_it_is_another_one_alone(panel):
+    shared, four = panel.scene.four_up.shared, panel.scene.four_up
+    before = {name: pane._picture.cacheKey() for name, pane in panes(panel).items()}
+    shared.step(0, 1)
+    settle(panel)
+    four.refresh()
+    painted = {n for n, pane in panes(panel).items() if pane._picture.cacheKey() != before[n]}
+    assert painted == {"axial"}
+    panel.session.fod_layer.gamma = 0.7
+    settle(panel)
+    painted = {n for n, pane in panes(panel).items() if pane._picture.cacheKey() != before[n]}
+    assert painted == set(panes(panel))
+
+
 def test_the_crosshair_stays_in_the_volume_and_the_wheel_goes_by_slices(panel):
     viewer, shared = panel.viewer, panel.scene.four_up.shared
     shared.move_to(np.full(3, 1e6))

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from napari.layers import Image, Labels, Points
 from qtpy.QtCore import QObject
 from qtpy.QtWidgets import QGridLayout, QWidget
 
@@ -18,6 +19,7 @@ from ...session.seed_mouse import SeedMouse
 from ...session.session import Session
 from ...space.display import display_space_of_layer
 from ...space.views import SLICES
+from ...streamlines.layer import Streamlines
 from ...timers import delayed
 from .shared_view import SharedView
 from .slice_pane import SlicePane
@@ -82,17 +84,19 @@ class FourUp(QObject):  # type: ignore[misc]
         self.shared = SharedView(session, mouse)
         self._slices = slices
         self.is_open = False
+        self._is_stale = True  # whether what the slices show has changed
         self.panes = {name: SlicePane(self.shared, name) for name in SLICES}
         self.refresh_later = delayed(self, REFRESH_MS, self.refresh)
         dims, layers = self.viewer.dims.events, self.viewer.layers.events
         self._listening = Listening(
-            *((event, self._on_change) for event in (dims.point, dims.range)),
+            (dims.point, self._on_move),
+            (dims.range, self._on_change),
             (layers.inserted, self._on_layers),
             (layers.removed, self._on_layers),
             (layers.reordered, self._on_change),
             (self.viewer.events.theme, self._on_change),
             (session.changed, self._on_change),
-            (self.shared.moved, self._on_change),
+            (self.shared.moved, self._on_move),
         )
         self._heard: set[Any] = set()  # layers
 
@@ -121,7 +125,7 @@ class FourUp(QObject):  # type: ignore[misc]
     # Following the viewer.
 
     def refresh(self) -> None:
-        """Paint all panes anew."""
+        """Paint all panes anew that show something else now."""
         if not self.is_open:
             return
         self._follow_source()
@@ -132,7 +136,8 @@ class FourUp(QObject):  # type: ignore[misc]
         ]
         self.shared.scale = FILLED * self.shared.zoom * float(np.min(room))
         for pane in self.panes.values():
-            pane.render_slice()
+            pane.render_slice(self._is_stale)
+        self._is_stale = False
 
     def _follow_source(self) -> None:
         """Show the volume of the planes in 3-D, fitted where it is another one."""
@@ -141,6 +146,7 @@ class FourUp(QObject):  # type: ignore[misc]
         before = None if shared.pictures is None else shared.pictures.source
         if source is before and shared.box.any():
             return
+        self._is_stale = True
         shared.pictures = None if source is None else SlicePictures(source)
         if shared.pictures is None:
             shared.box = shared.slices[:, :2].T
@@ -150,6 +156,10 @@ class FourUp(QObject):  # type: ignore[misc]
         shared.zoom_by(0.0)
 
     def _on_change(self, _event: Any = None) -> None:
+        self._is_stale = True
+        self._on_move()
+
+    def _on_move(self, _event: Any = None) -> None:
         if not self.refresh_later.isActive():
             self.refresh_later.start()
 
@@ -159,7 +169,8 @@ class FourUp(QObject):  # type: ignore[misc]
         self._on_change()
 
     def _on_layers(self, _event: Any = None) -> None:
-        self._hear(set(self.viewer.layers))
+        shown = Image, Labels, Points, Streamlines  # but the planes in 3-D, which follow as well
+        self._hear({layer for layer in self.viewer.layers if isinstance(layer, shown)})
         self._on_change()
 
     def _hear(self, layers: set[Any]) -> None:

@@ -35,8 +35,6 @@ from .shared_view import SharedView
 CROSSHAIR = QColor(255, 209, 102, 170)
 GAP = 7  # pixels around what the crosshair points at
 FINER = 2  # times as many pixels, along each side, of streamlines as of the pane: smooth ones
-LINE_PIXELS = 3  # wide are streamlines, of these finer ones
-MOST_STEPS = 48  # along a piece of a streamline
 LEAST_SEED = 4.0  # pixels, the radius
 ZOOM_STEP = 1.2
 Keys = Qt.KeyboardModifier
@@ -50,6 +48,7 @@ class SlicePane(QWidget):  # type: ignore[misc]
         self.shared = shared
         self.across, self.up, self.along = ORDERS[name]  # of the axes (z, y, x)
         self._picture = QPixmap()
+        self._drawn: tuple[float, ...] = ()  # of which slice, how it lies and how large it is
         self._pressed: QPointF | None = None
         self._grabbed: tuple[Points, int] | None = None  # a seed, or a sphere
         self._grabbed_at = np.zeros(3)  # from the mouse to its middle
@@ -86,9 +85,13 @@ class SlicePane(QWidget):  # type: ignore[misc]
 
     # Painting.
 
-    def render_slice(self) -> None:
-        """Paint everything anew."""
-        if self.width() < 2 or self.height() < 2:
+    def render_slice(self, is_stale: bool) -> None:
+        """Paint the slice anew, where it is another one or lies otherwise, and the crosshair."""
+        shared, before = self.shared, self._drawn
+        place = float(shared.crosshair[self.across])
+        self._drawn = (place, shared.scale, *shared.centre, self.width(), self.height())
+        self.update()
+        if not is_stale and self._drawn == before:
             return
         self._picture = QPixmap(self.size())
         self._picture.fill(self.shared.background)
@@ -113,10 +116,7 @@ class SlicePane(QWidget):  # type: ignore[misc]
             colour.setAlpha(255 if is_seed else 50)
             painter.setBrush(colour)
             painter.drawEllipse(pixel, radius, radius)
-        self._draw_crosshair(painter)
-        self._draw_letters(painter)
         painter.end()
-        self.update()
 
     def _draw_slice(self, painter: QPainter, layer: Any, picture_of: Any) -> None:
         """Draw the slice of a volume where it lies."""
@@ -150,21 +150,18 @@ class SlicePane(QWidget):  # type: ignore[misc]
             return picture
         ends = FINER * self._pixels(pieces.xyz[:, [2 - self.along, 2 - self.up]]).reshape(2, -1, 2)
         ways = ends[..., 1] - ends[..., 0]
-        n_steps = int(np.clip(np.ceil(np.abs(ways).max()), 1, MOST_STEPS))
-        steps = (np.arange(n_steps, dtype=np.float32) + 0.5) / n_steps
-        middles = ends[..., :1] + ways[..., None] * steps
-        columns, rows = middles.reshape(2, -1).astype(int) - LINE_PIXELS // 2
+        counts = np.ceil(np.abs(ways).max(axis=0)).clip(1, picture.shape[1]).astype(int)
+        piece = np.repeat(np.arange(len(counts)), counts)
+        nth = np.arange(len(piece)) - np.repeat(np.cumsum(counts) - counts, counts)
+        along = (nth + np.float32(0.5)) / counts[piece]
+        columns, rows = (ends[:, piece, 0] + along * ways[:, piece]).astype(int)
         nearness = 1 - pieces.distance.reshape(-1, 2).mean(axis=1) / (layer.slab / 2)
         rgba = pieces.rgba[::2].copy()
         rgba[:, 3] *= layer.opacity * nearness.clip(0, 1)
-        rgba = np.repeat(np.rint(255 * rgba).astype(np.uint8), n_steps, axis=0)
-        for down in range(LINE_PIXELS):
-            for right in range(LINE_PIXELS):
-                row, column = rows + down, columns + right
-                seen = (row >= 0) & (row < len(picture))
-                seen &= (column >= 0) & (column < picture.shape[1])
-                picture[row[seen], column[seen]] = rgba[seen]  # the nearest come last
-        return picture
+        seen = (rows >= 0) & (rows < len(picture)) & (columns >= 0) & (columns < picture.shape[1])
+        # The nearest pieces come last.
+        picture[rows[seen], columns[seen]] = np.rint(255 * rgba).astype(np.uint8)[piece[seen]]
+        return _thicker(picture)
 
     def _points(self) -> list[tuple[Any, int, QPointF, float]]:
         """Return the seeds and spheres that the slice cuts: layer, number, pixel, pixels."""
@@ -204,9 +201,11 @@ class SlicePane(QWidget):  # type: ignore[misc]
             draw_label(painter, QPointF(x, y), letter)
 
     def paintEvent(self, _event: QPaintEvent) -> None:  # noqa: N802 - Qt's name
-        """Show what was painted."""
+        """Show what was painted, and the crosshair."""
         painter = QPainter(self)
         painter.drawPixmap(0, 0, self._picture)
+        self._draw_crosshair(painter)
+        self._draw_letters(painter)
         painter.end()
 
     def resizeEvent(self, _event: QEvent) -> None:  # noqa: N802 - Qt's name
@@ -297,9 +296,18 @@ class SlicePane(QWidget):  # type: ignore[misc]
 
 def _labels(layer: Labels, axis: int, index: int) -> NDArray[np.uint8]:
     """Return the slice of a labels layer as it colours it, RGBA."""
-    rgba = np.array(layer.colormap.map(np.take(np.asarray(layer.data), index, axis=axis)))
+    rgba = np.array(layer.colormap.map(np.asarray(np.take(layer.data, index, axis=axis))))
     rgba[..., 3] *= layer.opacity
     return np.asarray(np.rint(255 * rgba), dtype=np.uint8)
+
+
+def _thicker(picture: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    """Return lines of one pixel, RGBA, three pixels wide; where there is something it stays."""
+    for axis in (0, 1):
+        for way in (1, -1):
+            beside = np.roll(picture, way, axis=axis)
+            picture = np.where(picture[..., 3:] == 0, beside, picture)
+    return picture
 
 
 def _image(rgba: NDArray[np.uint8]) -> QImage:
