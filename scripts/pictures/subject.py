@@ -138,7 +138,7 @@ def draw_bundles(viewer: Any, subject: Path) -> NDArray[np.uint8]:
     for layer in viewer.layers:
         layer.visible = isinstance(layer, Streamlines)
     look_from(viewer, FROM_LEFT_FRONT)
-    viewer.fit_to_view()
+    fit_space(viewer)
     QTest.qWait(2 * SETTLE_MS)
     panel.results.refresh_notice()
     return np.asarray(viewer.screenshot(canvas_only=False, flash=False)[..., :3])

@@ -69,9 +69,9 @@ def test_a_mask_says_how_many_voxels_it_has_and_a_map_that_it_is_none(
 def test_a_seed_outside_the_brain_is_named(open_model: Any, cross: Any) -> None:
     panel, missed = open_model(cross), list[str]()
     mouse = SeedMouse(panel.session, missed.append)
-    mouse._add_seed(INSIDE)
+    mouse.add_seed(INSIDE)
     assert not missed
-    mouse._add_seed(OUTSIDE)
+    mouse.add_seed(OUTSIDE)
     assert missed == ["Seed 2 lies outside, where there is no FOD."]
     assert missed[0] in panel.seeds.hint.text()
     panel.session.move_seed(1, INSIDE)

@@ -69,6 +69,13 @@ def test_3d_is_fitted_to_the_body_and_to_streamlines_that_leave_it():
     show_view(viewer, "3-D")
     assert (np.abs(pixels(viewer, ends[:, ::-1])) < half).all()
     planes.close()
+    whole = viewer.scene.camera.zoom
+    show_view(viewer, "3-D")
+    assert viewer.scene.camera.zoom < whole  # the volume itself
+    volume.visible = False
+    show_view(viewer, "3-D")
+    reach = np.abs(pixels(viewer, ends[:, ::-1])).max(axis=0) / half
+    assert 0.85 < reach.max() < 1
 
 
 def test_a_viewer_that_is_kept_oriented_stays_so():

@@ -14,6 +14,7 @@ from typing import Any
 from weakref import WeakSet
 
 import numpy as np
+from napari.layers import Image
 
 from ..layers.planes import planes_in_view
 from ..streamlines.layer import Streamlines
@@ -88,7 +89,8 @@ def plane_in_view(viewer: Any) -> str | None:
 
 def turn_first(viewer: Any) -> None:
     """Look at 3-D in three quarters, fitted, where nobody has turned it yet."""
-    if viewer.dims.ndisplay == 3 and not any(viewer.scene.camera.angles):
+    is_space = viewer.dims.ndisplay == 3 and len(viewer.layers)
+    if is_space and not any(viewer.scene.camera.angles):
         axes = _displayed(viewer)
         directions = np.array([THREE_QUARTERS.view, THREE_QUARTERS.up])[:, axes]
         viewer.scene.camera.set_view_direction(*map(tuple, directions))
@@ -96,15 +98,16 @@ def turn_first(viewer: Any) -> None:
 
 
 def fit_space(viewer: Any) -> None:
-    """Fit 3-D to what is seen of slices and streamlines; without slices to all there is."""
+    """Fit 3-D to what is seen of slices and streamlines; to all there is among whole volumes."""
     seen = [planes.seen_points() for planes in planes_in_view(viewer)]
-    if not any(map(len, seen)):
-        viewer.fit_to_view()
-        return
+    are_whole = any(layer.visible and isinstance(layer, Image) for layer in viewer.layers)
     for layer in viewer.layers:
         if isinstance(layer, Streamlines) and layer.visible and layer.n_shown:
             points = layer.drawn_points
             seen.append(points[:: 1 + len(points) // MOST_POINTS, ::-1].astype(np.float64))
+    if are_whole or not any(map(len, seen)):
+        viewer.fit_to_view()
+        return
     camera = viewer.scene.camera
     forward, up = (np.asarray(v, float) for v in (camera.view_direction, camera.up_direction))
     positions = np.concatenate(seen)[:, _displayed(viewer)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hands import LEFT_HANDED
+from hands import LEFT_HANDED, fod_layer
 from napari.layers import Labels
 from qtpy.QtCore import QPoint, QPointF, Qt
 from qtpy.QtGui import QImage, QWheelEvent
@@ -292,3 +292,17 @@ def test_a_key_moves_the_crosshair_to_the_mouse(panel):
     viewer.cursor.position = (1e4, 1e4, 1e4)
     scene.move_to_mouse()  # nothing there
     assert viewer.dims.point == there
+
+
+def test_four_up_waits_in_an_empty_window_and_outlives_its_layers(open_window):
+    panel = open_window()
+    for name in PLANES:
+        panel.scene.show_view(name)
+        panel.scene.move_to_mouse()
+        settle(panel)
+    panel.viewer.add_layer(fod_layer(make_phantom("cross")))
+    settle(panel)
+    assert panel.scene.four_up.shared.pictures is not None
+    panel.viewer.layers.clear()
+    settle(panel)
+    assert panel.scene.four_up.shared.pictures is None

@@ -193,6 +193,7 @@ def test_a_sphere_is_dragged_across_the_line_of_sight_in_3d(open_window: Any, cr
     panel = open_window(cross)
     viewer, session = panel.viewer, panel.session
     viewer.dims.ndisplay = 3
+    viewer.reset_view()  # from above
     add_sphere(panel)
     layer = session.regions.entries[0].layer
     (start,) = layer.data.copy()

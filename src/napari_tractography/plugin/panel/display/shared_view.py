@@ -38,15 +38,24 @@ class SharedView:
     @property
     def crosshair(self) -> NDArray[np.float64]:
         """Its position, display (z, y, x), a copy."""
-        return np.array(self.viewer.dims.point[-3:], dtype=float)
+        return np.zeros(3) if self._is_flat else np.array(self.viewer.dims.point[-3:], dtype=float)
+
+    @property
+    def _is_flat(self) -> bool:
+        """Whether nothing is open: napari has two axes then."""
+        return bool(self.viewer.dims.ndim < 3)
 
     @property
     def slices(self) -> NDArray[np.float64]:
         """(3, 3) float64: first and last slice and their distance, of the axes (z, y, x)."""
+        if self._is_flat:
+            return np.tile([0.0, 1.0, 1.0], (3, 1))
         return np.array(self.viewer.dims.range, dtype=float)[-3:]
 
     def move_to(self, zyx: NDArray[np.float64]) -> None:
         """Move the crosshair to a display position, as far as there are slices."""
+        if self._is_flat:
+            return
         first, last, _ = self.slices.T
         n = self.viewer.dims.ndim
         self.viewer.dims.set_point(range(n - 3, n), tuple(np.clip(zyx, first, last)))

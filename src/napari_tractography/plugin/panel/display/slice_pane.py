@@ -96,6 +96,12 @@ class SlicePane(QWidget):  # type: ignore[misc]
         self._picture = QPixmap(self.size())
         self._picture.fill(self.shared.background)
         painter = QPainter(self._picture)
+        try:
+            self._paint(painter)
+        finally:  # Qt does not outlive a painter whose picture goes
+            painter.end()
+
+    def _paint(self, painter: QPainter) -> None:
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
         pictures = self.shared.pictures
         if pictures is not None:
@@ -116,7 +122,6 @@ class SlicePane(QWidget):  # type: ignore[misc]
             colour.setAlpha(255 if is_seed else 50)
             painter.setBrush(colour)
             painter.drawEllipse(pixel, radius, radius)
-        painter.end()
 
     def _draw_slice(self, painter: QPainter, layer: Any, picture_of: Any) -> None:
         """Draw the slice of a volume where it lies."""
@@ -203,10 +208,12 @@ class SlicePane(QWidget):  # type: ignore[misc]
     def paintEvent(self, _event: QPaintEvent) -> None:  # noqa: N802 - Qt's name
         """Show what was painted, and the crosshair."""
         painter = QPainter(self)
-        painter.drawPixmap(0, 0, self._picture)
-        self._draw_crosshair(painter)
-        self._draw_letters(painter)
-        painter.end()
+        try:
+            painter.drawPixmap(0, 0, self._picture)
+            self._draw_crosshair(painter)
+            self._draw_letters(painter)
+        finally:
+            painter.end()
 
     def resizeEvent(self, _event: QEvent) -> None:  # noqa: N802 - Qt's name
         """Fit the slice."""

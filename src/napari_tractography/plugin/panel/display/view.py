@@ -166,6 +166,8 @@ class ViewSection(QWidget):  # type: ignore[misc]
     def move_to_mouse(self) -> None:
         """Move the crosshair, in which all slices meet, to what is under the mouse."""
         viewer, position = self.viewer, np.asarray(self.viewer.cursor.position, float)[-3:]
+        if viewer.dims.ndim < 3 or len(position) < 3:
+            return  # nothing is open, or the mouse was never there
         if viewer.dims.ndisplay == 3:
             planes, camera = planes_in_view(viewer), viewer.scene.camera
             sight = camera.calculate_nd_view_direction(viewer.dims.ndim, viewer.dims.displayed)
