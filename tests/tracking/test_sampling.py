@@ -329,3 +329,44 @@ def test_steps_and_halves_of_a_streamline_are_independent():
 def test_limits_of_tries_are_what_the_tests_above_assume():
     assert (codes.FIRST_PROPOSALS, codes.SECOND_PROPOSALS) == (32, 128)
     assert np.allclose(tangents(np.array([0, 0.6, 0.8])) @ (0, 0.6, 0.8), 0)
+
+
+# ----------------------------------------------------------------------------------- looking ahead
+
+
+def interpolated_at(fod, positions_mm, units):
+    """(n,): the FOD at (n, 3) positions along a unit vector each, trilinear, clipped at 0."""
+    vox = fod.grid.to_voxel(positions_mm)
+    first = np.floor(vox).astype(int)
+    matrix, found = fod.sample_matrix(units), np.zeros(len(units))
+    for corner in np.ndindex(2, 2, 2):
+        index = first + corner
+        inside = ((index >= 0) & (index < fod.grid.shape)).all(axis=1)
+        rows = np.where(inside, fod.voxel_rows[tuple(np.where(inside, index.T, 0))], -1)
+        weight = np.prod(1.0 - np.abs(vox - index), axis=1) * (rows >= 0)
+        found += weight * np.einsum("nk,nk->n", matrix, fod.values[rows].astype(np.float64))
+    return np.maximum(found, 0.0)
+
+
+@pytest.mark.parametrize(("far_mm", "angle"), [(1.0, 15.0), (2.0, 30.0), (3.5, 60.0), (90.0, 30.0)])
+def test_directions_along_which_the_fod_fades_are_drawn_once_more(far_mm, angle):
+    """By f (w + 1 - mean of w): 90 mm ahead there is nothing, and all that is left is f."""
+    fod, position, truth, axis = situation("trilinear")
+    bins = ConeBins(axis, angle)
+
+    def kept(units):
+        here = truth.amplitudes(units)
+        ahead = interpolated_at(fod, position + far_mm * units, units)
+        return np.minimum(ahead / np.maximum(here, 1e-9), 1.0)
+
+    mean = bins.masses(lambda units: truth.amplitudes(units) * kept(units)).sum()
+    mean /= bins.masses(truth.amplitudes).sum()
+
+    def law(units):
+        return truth.amplitudes(units) * (kept(units) + 1.0 - mean)
+
+    drawn, _ = draw_steps(fod, position, axis, max_angle_deg=angle, look_ahead_mm=far_mm)
+    assert bins.p_value(drawn, law) > 1e-3
+    if far_mm < 50.0:
+        assert mean < 0.9
+        assert bins.p_value(drawn, truth.amplitudes) < 1e-9

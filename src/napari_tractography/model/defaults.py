@@ -19,7 +19,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ..fields.input_kind import InputKind
+from ..fields.input_kind import COEFFICIENTS, InputKind
 from ..fields.kinds import SH
 from ..geometry.directions import direction_set
 from ..geometry.units import MM, per_mm, symbol
@@ -156,10 +156,9 @@ def _find(fod: FodLike, row: Algorithm) -> Suited:
         turn = {"max_angle_deg": row.cone_deg}
     drift = {}
     if row.gamma_voxels:
-        drift = {
-            "gamma": rounded(row.gamma_voxels / voxel_mm),
-            "look_ahead_mm": rounded(row.look_ahead_voxels * voxel_mm),
-        }
+        drift["gamma"] = rounded(row.gamma_voxels / voxel_mm)
+    if row.look_ahead_voxels and kind.kernel_for(row.among_vectors) == COEFFICIENTS:
+        drift["look_ahead_mm"] = rounded(row.look_ahead_voxels * voxel_mm)
     return Suited(
         voxel_mm=voxel_mm,
         strong_amplitude=strong,

@@ -25,6 +25,7 @@ PROPOSALS_A_BLOCK = 2  # directions that four random words are enough for
 # Directions that are proposed before the cone is sampled, before its largest amplitude becomes the
 # bound, and in all.
 FIRST_PROPOSALS, SECOND_PROPOSALS, MAX_PROPOSALS = 32, 128, 512
+LOOK_BLOCK = MAX_PROPOSALS  # of random words, for the look ahead: proposals take earlier ones
 N_NEIGHBOURS = directions.N_NEIGHBOURS
 MAX_INCLUDES = 16
 assert all(n % PROPOSALS_A_BLOCK == 0 for n in (FIRST_PROPOSALS, SECOND_PROPOSALS, MAX_PROPOSALS))

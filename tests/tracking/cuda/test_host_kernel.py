@@ -113,6 +113,7 @@ OPTIONS = {
     "edge": {"": {}, "interpolated edge": {"edge": "interpolated"}},
     "positivity": {"": {}, "softplus": {"positivity": "softplus"}},
     "seed": {"": {}, "large seed": {"random_seed": 2**62 + 3}},
+    "look": {"": {}, "ahead": {"look_ahead_mm": 1.5}},
 }
 CASES = [
     pytest.param(

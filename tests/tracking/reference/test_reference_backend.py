@@ -75,6 +75,7 @@ OPTIONS = {
         "one step": {"max_length_mm": 0.5},
     },
     "seed": {"": {}, "large seed": {"random_seed": 2**40 + 7}},
+    "look": {"": {}, "ahead": {"look_ahead_mm": 3.0}},
 }
 
 
@@ -112,8 +113,9 @@ def test_so_it_is_in_every_fod_and_the_rows_of_its_table_too(make, interpolation
     np.testing.assert_array_equal(table.masses[:-1][rows], kernels.masses[:-1][rows])
 
 
+@pytest.mark.parametrize("far", [0.0, 2.0])
 @pytest.mark.parametrize("positivity", ["clip", "softplus"])
-def test_so_it_is_where_tries_are_in_vain_up_to_the_last(positivity, monkeypatch):
+def test_so_it_is_where_tries_are_in_vain_up_to_the_last(positivity, far, monkeypatch):
     n_proposals = []
     after_rejections = Lanes._after_rejections
 
@@ -122,7 +124,9 @@ def test_so_it_is_where_tries_are_in_vain_up_to_the_last(positivity, monkeypatch
         return after_rejections(lanes, which)
 
     monkeypatch.setattr(Lanes, "_after_rejections", counted)
-    hard = TrackingParameters(min_amplitude=0, max_angle_deg=6, max_length_mm=15, step_mm=0.5)
+    hard = TrackingParameters(
+        min_amplitude=0, max_angle_deg=6, max_length_mm=15, step_mm=0.5, look_ahead_mm=far
+    )
     fod = random_fod(6, shape=(9, 8, 7))
     plan = plan_of(fod, Seeds.from_fod(fod, N_SEEDS), hard.replace(positivity=positivity))
     assert_same(*both(plan, plan))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...runtime.compiling import compiled, inlined
+from ...runtime.compiling import compiled, inlined, kept
 from .. import codes
 from ..codes import ABOVE, EVERYWHERE, EXCESS, NEAR, PADDING
 from .lanes import (
@@ -301,15 +301,14 @@ def ask_for_row(field, row):
 
 
 @inlined
-def interpolate(field, state, n_corners, lane):
-    """Write the coefficients of one lane, by its rows and weights."""
-    n_padded = padded_length(field.shifts)
-    rows, weights, coefficients = state.lane_rows, state.corner_weights, field.coefficients
+def interpolate(field, rows, weights, mixed, n_corners, lane):
+    """Write the coefficients of one lane, by its rows and weights, to its row of `mixed`."""
+    n_padded, coefficients = padded_length(field.shifts), field.coefficients
     r0 = rows[lane, 0] * n_padded
     to = lane * n_padded
     if n_corners == 1:
         for c in range(0, n_padded, PADDING):
-            store_to(state.lane_coefficients, to + c, load_half_floats(coefficients, r0 + c))
+            store_to(mixed, to + c, load_half_floats(coefficients, r0 + c))
         return
     r1, r2, r3 = rows[lane, 1] * n_padded, rows[lane, 2] * n_padded, rows[lane, 3] * n_padded
     r4, r5 = rows[lane, 4] * n_padded, rows[lane, 5] * n_padded
@@ -326,7 +325,7 @@ def interpolate(field, state, n_corners, lane):
         total = total + w5 * load_half_floats(coefficients, r5 + c)
         total = total + w6 * load_half_floats(coefficients, r6 + c)
         total = total + w7 * load_half_floats(coefficients, r7 + c)
-        store_to(state.lane_coefficients, to + c, total)
+        store_to(mixed, to + c, total)
 
 
 @inlined
@@ -368,7 +367,9 @@ def mix(field, scratch, state, n_corners, moved):
     while left:
         lane = lowest_bit(left)
         left &= left - BIT
-        interpolate(field, state, n_corners, lane)
+        interpolate(
+            field, state.lane_rows, state.corner_weights, state.lane_coefficients, n_corners, lane
+        )
         state.row[lane] = state.lane_rows[lane, state.corner[lane] if n_corners > 1 else 0]
     if n_corners > 1:
         side_by_side(state.lane_coefficients, state.coefficients, moved)
@@ -378,6 +379,48 @@ def mix(field, scratch, state, n_corners, moved):
         few_side_by_side(state.lane_coefficients, state.coefficients, new)
     bound = load(state.coefficients[field.values.shape[1]])
     store(state.bound, select(booleans_of(moved), bound, load(state.bound)))
+
+
+@kept
+def find_ahead(field, settings, scratch, state, lanes):
+    """Find the FODs `look_ahead` further on along the directions of ``scratch.tried``.
+
+    Of a set of lanes; coefficients, side by side, are in ``scratch.turned``.
+    """
+    far, tried, weights = settings.look_ahead, scratch.tried, state.weights_ahead
+    vx, vy, vz = to_voxel(
+        field.to_voxel,
+        load(state.x) + far * load_from(tried, 0),
+        load(state.y) + far * load_from(tried, N_LANES),
+        load(state.z) + far * load_from(tried, 2 * N_LANES),
+    )
+    ix, iy, iz = cells_of(8, vx, vy, vz)
+    new = lanes & ~lanes_in(state.cells_ahead, ix, iy, iz)
+    elsewhere = booleans_of(new)
+    store(state.cells_ahead[0], select(elsewhere, ix, load(state.cells_ahead[0])))
+    store(state.cells_ahead[1], select(elsewhere, iy, load(state.cells_ahead[1])))
+    store(state.cells_ahead[2], select(elsewhere, iz, load(state.cells_ahead[2])))
+    left = new
+    while left:
+        lane = lowest_bit(left)
+        left &= left - BIT
+        find_rows(field, state.cells_ahead, state.rows_ahead, 8, lane)
+    left = new
+    while left:
+        lane = lowest_bit(left)
+        left &= left - BIT
+        for k in range(8):
+            ensure_row(field, scratch, state.rows_ahead[lane, k])
+    acquire()
+    fx, fy, fz = vx - floors(vx), vy - floors(vy), vz - floors(vz)
+    for k in range(8):
+        store(weights[k], corner_weight(k, fx, fy, fz))
+    left = lanes
+    while left:
+        lane = lowest_bit(left)
+        left &= left - BIT
+        interpolate(field, state.rows_ahead, weights, scratch.rows, 8, lane)
+    side_by_side(scratch.rows, scratch.turned, lanes)
 
 
 @inlined

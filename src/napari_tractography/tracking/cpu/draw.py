@@ -7,6 +7,8 @@ FIRST_PROPOSALS the cone is sampled, to see whether any amplitude reaches the fl
 SECOND_PROPOSALS the largest amplitude of the cone becomes the bound; and after MAX_PROPOSALS, by
 which time a cone has next to nothing above the floor, the direction of the largest is taken.
 
+With `look_ahead` the first direction that is drawn may be passed over, see `lanes_that_fade`.
+
 Masked SIMD with lane refill: a lane whose proposals are rejected proposes again in the next pass,
 while other lanes take their step. Sets of lanes are the bits of a uint32.
 """
@@ -23,6 +25,7 @@ from ..codes import (
     EDGE_VOXEL,
     EVERYWHERE,
     FIRST_PROPOSALS,
+    LOOK_BLOCK,
     LOW_AMPLITUDE,
     LOW_PROBABILITY,
     MARGIN,
@@ -37,9 +40,10 @@ from ..codes import (
     UNIT_20,
     UNIT_24,
 )
-from .cells import find_rows_of, mean_amplitude, mix
+from .cells import find_ahead, find_rows_of, mean_amplitude, mix
 from .lanes import (
     AWAY,
+    FADING,
     MOVED,
     N_LANES,
     booleans_of,
@@ -206,6 +210,11 @@ def draw_directions(field, settings, scratch, state, n_corners, drawing):
         if count_bits(trying) <= FEW:
             break
     store(state.n_proposals, n_proposals)
+    if n_corners > 1 and settings.look_ahead > ZERO:
+        store_to(scratch.tried, 0, x)
+        store_to(scratch.tried, N_LANES, y)
+        store_to(scratch.tried, 2 * N_LANES, z)
+        chosen &= ~lanes_that_fade(field, settings, scratch, state, chosen & ~bits_of(starting))
     length = roots(x * x + y * y + z * z)
     if settings.min_probability > ZERO:
         little = lanes_below_cone_mass(
@@ -227,7 +236,33 @@ def draw_directions(field, settings, scratch, state, n_corners, drawing):
             ended |= BIT << np.uint32(lane)
         elif found > 0:
             chosen |= BIT << np.uint32(lane)
+    state.progress[FADING] &= ~np.int64(chosen | ended)
     return chosen, ended
+
+
+@kept
+def lanes_that_fade(field, settings, scratch, state, lanes):
+    """Return those of a set of lanes that are to draw once more: the FOD fades ahead.
+
+    The directions that they drew first are in ``scratch.tried``. Each is kept with the probability
+    of the amplitude `look_ahead` further on over that here; the second one is kept in any case, so
+    that a direction is drawn by f (w + 1 - the mean of w in the cone), w being that probability.
+    """
+    lanes &= ~np.uint32(state.progress[FADING])
+    lanes &= bits_of(load(state.n_proposals) < np.uint32(MAX_PROPOSALS))
+    if not lanes:
+        return NONE
+    find_ahead(field, settings, scratch, state, lanes)
+    x, y = load_from(scratch.tried, 0), load_from(scratch.tried, N_LANES)
+    z = load_from(scratch.tried, 2 * N_LANES)
+    here = values_of_lanes(field.shifts, state.coefficients, x, y, z)
+    ahead = values_of_lanes(field.shifts, scratch.turned, x, y, z)
+    word, _, _, _ = random_words(settings, state, filled_words(np.uint32(LOOK_BLOCK)))
+    chance = to_floats(as_ints(word >> 8)) * UNIT_24
+    here, ahead = positive(settings, here), positive(settings, ahead)
+    fading = lanes & ~bits_of(chance * here < ahead)
+    state.progress[FADING] |= np.int64(fading)
+    return fading
 
 
 @inlined

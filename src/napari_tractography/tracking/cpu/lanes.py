@@ -114,9 +114,10 @@ class LaneState(NamedTuple):
     corner_weights: np.ndarray  # (8, N_LANES) float32: trilinear
     corner: np.ndarray  # (N_LANES,) int32: the corner nearest to the point
     lane_rows: np.ndarray  # (N_LANES, 8) int64
-    # The cell that a step straight on leads to, and its rows.
+    # The cell that a step straight on leads to, or that is looked at ahead; its rows and weights.
     cells_ahead: np.ndarray  # (3, N_LANES) int32
     rows_ahead: np.ndarray  # (N_LANES, 8) int64
+    weights_ahead: np.ndarray  # (8, N_LANES) float32
     # The streamline.
     seed: np.ndarray  # (N_LANES,) int64: index of its seed in the block
     half: np.ndarray  # (N_LANES,) int64: which half is being tracked
@@ -134,15 +135,16 @@ class LaneState(NamedTuple):
     # (N_LANES, 2 * n_points + 1, 3) float32: backward half, seed in the middle, forward half; mm
     points: np.ndarray
     tissue: TissueState
-    progress: np.ndarray  # (4,) int64: see BUSY and the others
+    progress: np.ndarray  # (10,) int64: see BUSY and the others
 
 
 # Indices of `LaneState.progress`: as bits, the lanes that track a streamline, those whose next step
 # has its direction already, those whose `coefficients` are of an earlier point, and of these the
 # ones whose `lane_rows` are, and those whose rows are on the way from memory; the number of seeds
 # begun and of points of streamlines that are done. SETTLED are lanes whose direction follows itself
-# as long as they stay in their voxel, and CLIMBING those whose climb to a peak is under way.
-BUSY, FORCED, MOVED, AWAY, EXPECTED, SETTLED, CLIMBING, N_BEGUN, N_POINTS = range(9)
+# as long as they stay in their voxel, CLIMBING those whose climb to a peak is under way, and FADING
+# those that draw once more, since the FOD fades ahead.
+BUSY, FORCED, MOVED, AWAY, EXPECTED, SETTLED, CLIMBING, FADING, N_BEGUN, N_POINTS = range(10)
 
 FLOATS = ("x", "y", "z", "ux", "uy", "uz", "length", "max_length", "bound")
 INTS: tuple[str, ...] = ("voxel", "row", "steps", "max_steps", "cursor", "cursor_step")
@@ -187,6 +189,7 @@ def new_lane_state(
         lane_rows=aligned((N_LANES, 8), np.int64, -1),
         cells_ahead=aligned((3, N_LANES), np.int32, NOWHERE),
         rows_ahead=aligned((N_LANES, 8), np.int64, -1),
+        weights_ahead=aligned((8, N_LANES), np.float32),
         start_direction=aligned((N_LANES, 3), np.float32),
         heading=aligned((N_LANES, 3), np.float32),
         half_n_points=aligned((N_LANES, 2), np.int64),
@@ -198,7 +201,7 @@ def new_lane_state(
         next_down=aligned((N_LANES, 2, n_includes + 1), np.int64),
         points=np.empty((N_LANES, 2 * n_points + 1, 3), np.float32),
         tissue=new_tissue_state(max_path),
-        progress=aligned(9, np.int64),
+        progress=aligned(10, np.int64),
     )
 
 

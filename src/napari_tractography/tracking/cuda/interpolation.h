@@ -174,6 +174,20 @@ SELDOM float value_of_row(const unsigned short* coefficients, int row, float x, 
     return value_at(fod, x, y, z);
 }
 
+// The FOD of eight voxels at a position, at a unit vector.
+SELDOM float value_between(const Field& field, float px, float py, float pz, float x, float y,
+                           float z)
+{
+    Fod fod;
+    Interpolant interpolant = {};
+    Settings settings = {};
+    float vx, vy, vz;
+    to_voxel(field.to_voxel, px, py, pz, vx, vy, vz);
+    settings.interpolation = TRILINEAR;
+    mix(field, settings, interpolant, fod, vx, vy, vz);
+    return value_at(fod, x, y, z);
+}
+
 // The gradient in space of the FOD along the current direction, per mm; of eight voxels.
 DEVICE Vector slope_in_space(const Field& field, const Interpolant& interpolant,
                              const StreamlineState& state)

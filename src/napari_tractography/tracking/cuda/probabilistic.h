@@ -164,6 +164,8 @@ DEVICE void propose_directions(const Field& field, const Settings& settings,
     z = from_lane(z, wins ? winner : lane);
     if (!waits) return;
     if (wins) {
+        // After the block that it is from, should more be drawn.
+        state.n_proposals += PROPOSALS_A_BLOCK * (((winner * scale) >> 16) + 1);
         state.tx = x;
         state.ty = y;
         state.tz = z;
@@ -179,12 +181,35 @@ DEVICE void propose_directions(const Field& field, const Settings& settings,
         state.task = FIND_PEAK;
 }
 
+// Tell whether one more direction is to be drawn, since the FOD fades along the first; see
+// lanes_that_fade() of cpu/draw.py.
+DEVICE bool fades(const Field& field, const Settings& settings, StreamlineState& state,
+                  unsigned int stream)
+{
+    if (settings.interpolation == NEAREST || !(settings.look_ahead > 0.0f) || state.looked ||
+        state.n_proposals >= MAX_PROPOSALS)
+        return false;
+    state.looked = true;
+    float far = settings.look_ahead, sharpness = sharpness_of(settings);
+    float here = positive(sharpness, value_at(own_fod(), state.tx, state.ty, state.tz));
+    float ahead = value_between(field, state.x + far * state.tx, state.y + far * state.ty,
+                                state.z + far * state.tz, state.tx, state.ty, state.tz);
+    Words words = philox_block(stream, state.steps, LOOK_BLOCK, state.purpose, settings.key_0,
+                               settings.key_1);
+    float chance = (float)(words.r0 >> 8) * UNIT_24;
+    return !(chance * here < positive(sharpness, ahead));
+}
+
 // Turn to the direction that was accepted, unless it is in doubt whether enough of the FOD is in the
 // cone.
 DEVICE void check(const Field& field, const Settings& settings, const Interpolant& interpolant,
-                  StreamlineState& state)
+                  StreamlineState& state, unsigned int stream)
 {
     bool starts = state.purpose == PURPOSE_START;
+    if (!starts && fades(field, settings, state, stream)) {
+        state.task = PROPOSE;
+        return;
+    }
     if (!starts && is_in_doubt(field, settings, interpolant, state)) {
         state.task = WEIGH;
         return;

@@ -261,6 +261,7 @@ struct StreamlineState {
     bool arrived;  // the interpolant is that at the last point
     bool settled;  // the last choice kept the direction, and the voxel is the same
     bool weighed;  // enough of the FOD is in the cone
+    bool looked;   // ahead, for the next step
     bool elsewhere;  // the last point is in another voxel than the FOD that is known
     Tissue tissue;
 };

@@ -99,7 +99,7 @@ DEVICE void go_to(StreamlineState& state, const float* position)
     state.z = position[2];
     state.steps = 0;
     state.n_proposals = 0;
-    state.settled = state.weighed = false;
+    state.settled = state.weighed = state.looked = false;
     state.elsewhere = true;
 }
 
@@ -205,7 +205,7 @@ DEVICE void move(const Field& field, const Settings& settings, const Regions& re
     state.steps++;
     state.length += state.step;
     state.n_proposals = 0;
-    state.weighed = false;
+    state.weighed = state.looked = false;
     state.elsewhere = !is_in_cell(settings, interpolant, vx, vy, vz);
     if (TISSUES && state.log_left > 0) {
         put(state.log_entry, state.ux, state.uy, state.uz);
@@ -288,7 +288,7 @@ DEVICE bool end_half(const Settings& settings, const Regions& regions, const Bat
         if (outcome == TRACKED_AGAIN) {
             state.until = settings.record_every - state.steps % settings.record_every;
             state.n_proposals = 0;
-            state.weighed = false;
+            state.weighed = state.looked = false;
             if (!settings.endpoints)
                 keep_only(batch, state, state.steps / settings.record_every);
             go_on(state);
@@ -433,7 +433,7 @@ extern "C" __global__ void track_streamlines(const __grid_constant__ Field field
             if (__popc(waiting) * MOST <= n_active) break;
         }
         NOTE(CHECK, state.task == CHECK);
-        if (state.task == CHECK) check(field, settings, interpolant, state);
+        if (state.task == CHECK) check(field, settings, interpolant, state, stream);
         unsigned int looking = __ballot_sync(
             ALL_LANES, state.task == SAMPLE_CONE || state.task == FIND_PEAK || state.task == WEIGH);
         if (looking) look_for_lanes(field, settings, interpolant, state, stream, looking);

@@ -17,6 +17,7 @@ from ..codes import (
     FIRST_PROPOSALS,
     LEFT_IMAGE,
     LEFT_MASK,
+    LOOK_BLOCK,
     LOW_AMPLITUDE,
     LOW_PROBABILITY,
     MARGIN,
@@ -24,8 +25,10 @@ from ..codes import (
     MAX_PROPOSALS,
     NEAREST,
     NO_FOD,
+    PROPOSALS_A_BLOCK,
     PURPOSE_START,
     TWO_PI,
+    UNIT_24,
     Field,
 )
 from ..plan import Plan
@@ -72,6 +75,7 @@ class Lanes:
         self.reason = np.zeros(n, np.int64)
         self.is_going, self.is_waiting = np.ones(n, bool), np.zeros(n, bool)
         self.has_moved = np.ones(n, bool)  # since the FOD was interpolated
+        self.is_fading = np.zeros(n, bool)  # draws once more, since the FOD fades ahead
         self.bound, self.mean = np.zeros(n, np.float32), np.zeros(n, np.float32)
         self.coefficients = np.zeros((self.field.values.shape[1], n), np.float32)
 
@@ -172,9 +176,15 @@ class Lanes:
         is_taken &= chances(first, second) * positive(settings, self.bound[lanes]) < amplitude
         is_taken &= n_proposals + np.arange(n)[:, None] < limit
         has_one = is_taken.any(0)
-        self.n_proposals[lanes] = n_proposals = np.minimum(n_proposals + n, limit)
+        first_taken = is_taken.argmax(0)
+        blocks = np.where(has_one, first_taken // PROPOSALS_A_BLOCK + 1, n // PROPOSALS_A_BLOCK)
+        n_proposals = np.minimum(n_proposals + blocks * PROPOSALS_A_BLOCK, limit)
+        self.n_proposals[lanes] = n_proposals
         chosen = lanes[has_one]
-        taken = tried[:, is_taken.argmax(0)[has_one], np.flatnonzero(has_one)]
+        taken = tried[:, first_taken[has_one], np.flatnonzero(has_one)]
+        if settings.interpolation != NEAREST and settings.look_ahead > ZERO and not self.is_start:
+            is_kept = ~self._fades(chosen, taken)
+            chosen, taken = chosen[is_kept], taken[:, is_kept]
         if settings.min_probability > ZERO and not self.is_start and len(chosen):
             is_enough = ~self._below_cone_mass(chosen)
             self.end(chosen[~is_enough], LOW_PROBABILITY)
@@ -182,6 +192,34 @@ class Lanes:
         self.direction[:, chosen] = taken / np.sqrt(dot(taken, taken))
         self.is_waiting[lanes] = ~has_one & (n_proposals == limit)
         return chosen
+
+    def _fades(self, lanes: Array, directions: Array) -> Any:
+        """Tell which lanes are to draw once more, since the FOD fades along what they drew."""
+        settings = self.settings
+        asks = ~self.is_fading[lanes] & (self.n_proposals[lanes] < MAX_PROPOSALS)
+        fades = np.zeros(len(lanes), bool)
+        lanes, directions = lanes[asks], directions[:, asks]
+        if not len(lanes):
+            return fades
+        places = self.position[:, lanes] + settings.look_ahead * directions
+        rows, weights, _ = cells_at(self.field, places, False)
+        ensure_rows(self.field, rows)
+        half_floats = self.field.coefficients[rows, : len(self.coefficients)].view(np.float16)
+        found = mixed(half_floats.astype(np.float32), weights).T
+        ahead = positive(settings, values_at(self.field.shifts, found, *directions))
+        here = self._values(lanes, directions)
+        words = random_words(
+            settings,
+            self.stream[lanes],
+            self.steps[lanes],
+            np.full(len(lanes), LOOK_BLOCK * PROPOSALS_A_BLOCK),
+            self.purpose[lanes],
+            1,
+        )[0][0]
+        chance = (words >> 8).astype(np.float32) * UNIT_24
+        fades[asks] = ~(chance * here < ahead)
+        self.is_fading[lanes] = fades[asks]
+        return fades
 
     def _below_cone_mass(self, lanes: Array) -> Any:
         """Tell whether too small a fraction of the FOD is in the cones of lanes."""
@@ -268,6 +306,7 @@ class Lanes:
         self.position[:, moved] = new[:, reason == 0]
         self.steps[moved] += 1
         self.n_proposals[moved] = 0
+        self.is_fading[moved] = False
         self.has_moved[moved] = True
         self.end(moved[self.steps[moved] >= settings.max_steps], MAX_LENGTH)
         return moved
