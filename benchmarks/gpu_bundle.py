@@ -43,13 +43,14 @@ CHANGES: tuple[tuple[str, dict[str, Any], str], ...] = (
     ("cropped", {"crop_at_gmwmi": True}, "tissues"),
 )
 TAKEN_BACK = ("taken back", {"backtrack": True, "crop_at_gmwmi": True}, "tissues")
+AHEAD = ("looking ahead", {"look_ahead_mm": 3.0}, "mask")
 EXACT: dict[str, tuple[dict[str, Any], str]] = {
     f"{algorithm}, {interpolation}, {name}": (
         {"algorithm": algorithm, "interpolation": interpolation, **changes},
         extra,
     )
     for algorithm, rows in (
-        ("probabilistic", (*CHANGES, TAKEN_BACK, ("peaks", {}, "peaks"))),
+        ("probabilistic", (*CHANGES, TAKEN_BACK, AHEAD, ("peaks", {}, "peaks"))),
         ("deterministic", (*CHANGES, ("peaks", {}, "peaks"), ("tensors", {}, "tensors"))),
         ("sd_stream", (*CHANGES, ("peaks", {}, "peaks"), ("tensors", {}, "tensors"))),
         ("ifod2", (*CHANGES[:3], CHANGES[6], TAKEN_BACK)),
@@ -87,7 +88,7 @@ SPEED: dict[str, tuple[str, dict[str, Any]]] = {
     "-".join((where, algorithm, interpolation, *map(str, threshold))): (
         where,
         {"algorithm": algorithm, "interpolation": interpolation}
-        | dict(zip(("min_probability",), map(float, threshold), strict=False)),
+        | dict(zip(("min_probability", "look_ahead_mm"), map(float, threshold), strict=False)),
     )
     for where, algorithm, interpolation, *threshold in (
         ("spot", "probabilistic", "nearest"),
@@ -98,6 +99,7 @@ SPEED: dict[str, tuple[str, dict[str, Any]]] = {
         ("spot", "deterministic", "nearest"),
         ("spot", "deterministic", "trilinear"),
         ("brain", "probabilistic", "trilinear", 0.005),
+        ("brain", "probabilistic", "trilinear", 0, 3.4),
         ("spot", "sd_stream", "nearest"),
         ("spot", "sd_stream", "trilinear"),
         ("spot", "ifod2", "trilinear"),
@@ -358,7 +360,7 @@ def export(
         if where not in speed:
             continue
         if where == "brain":
-            parameters = TrackingParameters.for_fod(fod, **changes)
+            parameters = TrackingParameters.for_fod(fod, **{"look_ahead_mm": 0.0, **changes})
         else:
             parameters = TrackingParameters(**{**FIBERCUP, **changes})
         if where == "spot":

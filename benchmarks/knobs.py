@@ -1,7 +1,8 @@
 """What each knob costs: the speed with it beside the speed without, in one run.
 
-A whole brain (brain_volume.py) is tracked at the defaults for it, and again with one thing changed,
-in turns; of each the fastest of some repeats counts, in steps a second of processor time on one
+A whole brain (brain_volume.py) is tracked at the defaults for it, but without looking ahead, and
+again with one thing changed, in turns; of each the fastest of some repeats counts, in steps a second
+of processor time on one
 thread, so that what else the machine does matters little. Every streamline counts, however short.
 Regions, masks and tissues change no step, and the seconds are compared: what they cost is looked
 at, not what they leave out. End regions alone stop streamlines, or none would end in one; their
@@ -74,6 +75,8 @@ def changes(fod: nt.Fod) -> Iterator[Change]:
     yield same("nearest", interpolation="nearest")
     yield same("softplus", positivity="softplus")
     yield same("start max", start="max")
+    size = float(np.prod(fod.grid.voxel_sizes_mm)) ** (1 / 3)
+    yield same("look_ahead, 2 voxels", look_ahead_mm=2 * size)
     yield same("direction forward", direction="forward")
     yield same("record_every 10", record_every=10)
     yield same("endpoints", output="endpoints")
@@ -139,8 +142,11 @@ def main() -> None:
         if not any(text in name for text in options.only):
             continue
         seeds = nt.Seeds.at(chosen @ image.grid.affine[:3, :3].T + image.grid.affine[:3, 3])
-        plain = nt.TrackingParameters.for_fod(fod, min_length_mm=0.0)
-        changed = nt.TrackingParameters.for_fod(image, min_length_mm=0.0, **parameters)
+        usual = {"min_length_mm": 0.0, "look_ahead_mm": 0.0}
+        plain = nt.TrackingParameters.for_fod(fod, **usual)
+        if "algorithm" in parameters:  # which looks ahead as it does by default
+            del usual["look_ahead_mm"]
+        changed = nt.TrackingParameters.for_fod(image, **{**usual, **parameters})
         where = nt.Seeds.at(chosen @ fod.grid.affine[:3, :3].T + fod.grid.affine[:3, 3])
         fastest = [math.inf, math.inf]
         warm_up(changed, fod=image)

@@ -240,10 +240,11 @@ class TrackingParameters:
         maximum=100.0,
         increment=0.1,
         slider=(0.0, 5.0),
-        help="How far ahead the FOD counts as well: the direction turns to where it is larger so "
-        "much further on, which keeps lines in their bundle, away from its edge. 0 takes the "
-        "FOD at the point alone; a voxel is far. Of no effect with nearest interpolation.",
-        by_fod="0, and half a voxel for transport",
+        help="How far ahead the FOD counts as well, which keeps lines in their bundle, away from its "
+        "edge: a direction along which it fades so much further on is drawn once more by "
+        "probabilistic tracking, and transport and diffusion turn to where it is larger there. 0 "
+        "takes the FOD at the point alone. Of no effect with nearest interpolation.",
+        by_fod="2 voxels, half a voxel for transport, 0 for diffusion",
     )
     samples: int = parameter(
         4,
