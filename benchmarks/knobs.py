@@ -1,14 +1,13 @@
 """What each knob costs: the speed with it beside the speed without, in one run.
 
 A whole brain (brain_volume.py) is tracked at the defaults for it, but without looking ahead, and
-again with one thing changed, in turns; of each the fastest of some repeats counts, in steps a second
-of processor time on one
-thread, so that what else the machine does matters little. Every streamline counts, however short.
-Regions, masks and tissues change no step, and the seconds are compared: what they cost is looked
-at, not what they leave out. End regions alone stop streamlines, or none would end in one; their
-steps are those of the same region as a stop region, which leaves out none. Steps are lengths over
-the step, and of `adaptive` over the same; where there are few a seed, it is the seeds that take the
-time::
+again with one thing changed, in turns; of each the fastest of some repeats counts, in steps a
+second of processor time on one thread, so that what else the machine does matters little. Every
+streamline counts, however short. Regions, masks and tissues change no step, and the seconds are
+compared: what they cost is looked at, not what they leave out. End regions alone stop streamlines,
+or none would end in one; their steps are those of the same region as a stop region, which leaves
+out none. Steps are lengths over the step, and of `adaptive` over the same; where there are few a
+seed, it is the seeds that take the time::
 
     python benchmarks/knobs.py [--n-seeds N] [--repeats N] [--only TEXT ...]
         [--tckgen [--seconds S]]

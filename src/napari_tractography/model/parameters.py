@@ -240,8 +240,8 @@ class TrackingParameters:
         maximum=100.0,
         increment=0.1,
         slider=(0.0, 5.0),
-        help="How far ahead the FOD counts as well, which keeps lines in their bundle, away from its "
-        "edge: a direction along which it fades so much further on is drawn once more by "
+        help="How far ahead the FOD counts as well, which keeps lines in their bundle, away from "
+        "its edge: a direction along which it fades so much further on is drawn once more by "
         "probabilistic tracking, and transport and diffusion turn to where it is larger there. 0 "
         "takes the FOD at the point alone. Of no effect with nearest interpolation.",
         by_fod="2 voxels, half a voxel for transport, 0 for diffusion",
