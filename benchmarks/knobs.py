@@ -75,7 +75,7 @@ def changes(fod: nt.Fod) -> Iterator[Change]:
     yield same("softplus", positivity="softplus")
     yield same("start max", start="max")
     size = float(np.prod(fod.grid.voxel_sizes_mm)) ** (1 / 3)
-    yield same("look_ahead, 2 voxels", look_ahead_mm=2 * size)
+    yield same("look_ahead, a voxel", look_ahead_mm=size)
     yield same("direction forward", direction="forward")
     yield same("record_every 10", record_every=10)
     yield same("endpoints", output="endpoints")

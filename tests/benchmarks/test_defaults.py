@@ -62,7 +62,7 @@ def test_each_target_that_is_missed_is_named(
     bench: ModuleType, changes: dict[str, float], missed: list[str]
 ) -> None:
     met = {
-        "fod": "brain",
+        "fod": bench.BRAIN,
         "settings": "for_fod",
         "n_streamlines": 10,
         "n_theirs": 10,
@@ -75,7 +75,7 @@ def test_each_target_that_is_missed_is_named(
     one = bench.Agreement(**{**met, **changes})
     assert one.misses == missed
     text = bench.section([one], [], ["1 in brain"])
-    assert "| brain | for_fod | 10 beside 10 |" in text
+    assert f"| {bench.BRAIN} | for_fod | 10 beside 10 |" in text
     assert ("Every target is met" in text) is (not missed)
 
 

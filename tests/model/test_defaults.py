@@ -48,7 +48,7 @@ def test_the_summary_says_where_values_come_from_and_leaves_out_those_of_the_per
         "step 0.25 mm (voxel / 5)",
         "smallest radius 0.625 mm (0.5 voxel)",
         "a cone of 23.1 degrees",
-        "looking ahead 2.5 mm (2 voxels)",
+        "looking ahead 1.25 mm (1 voxel)",
         "minimum amplitude 0.1 (the FOD is scaled as MRtrix3's)",
         "minimum length 6.25 mm (5 voxels)",
         "maximum length 125 mm (100 voxels)",
@@ -56,7 +56,7 @@ def test_the_summary_says_where_values_come_from_and_leaves_out_those_of_the_per
         assert part in text
     transport = TrackingParameters.for_fod(fod, algorithm="transport")
     text = suited_to(fod, transport.row).summary(transport)
-    assert "drift 0.8 per mm (1 per voxel), looking ahead 0.625 mm (0.5 voxels)," in text
+    assert "drift 0.8 per mm (1 per voxel), looking ahead 0.625 mm (0.5 voxel)," in text
     assert (transport.gamma, transport.look_ahead_mm) == (0.8, 0.625)
     assert TrackingParameters.for_fod(fod, algorithm="transport", gamma=3.0).gamma == 3.0
     small = Fod(np.ones((3, 3, 3, 6)), np.diag([5e-4, 5e-4, 5e-4, 1.0]))

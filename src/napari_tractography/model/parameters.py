@@ -244,7 +244,7 @@ class TrackingParameters:
         "its edge: a direction along which it fades so much further on is drawn once more by "
         "probabilistic tracking, and transport and diffusion turn to where it is larger there. 0 "
         "takes the FOD at the point alone. Of no effect with nearest interpolation.",
-        by_fod="2 voxels, half a voxel for transport, 0 for diffusion",
+        by_fod="a voxel, half of one for transport, 0 for diffusion",
     )
     samples: int = parameter(
         4,

@@ -174,18 +174,14 @@ SELDOM float value_of_row(const unsigned short* coefficients, int row, float x, 
     return value_at(fod, x, y, z);
 }
 
-// The FOD of eight voxels at a position, at a unit vector.
-SELDOM float value_between(const Field& field, float px, float py, float pz, float x, float y,
-                           float z)
+// Find the FOD at a position, in the place of that of this lane.
+SELDOM void mix_at(const Field& field, const Settings& settings, Interpolant& interpolant, float x,
+                   float y, float z)
 {
-    Fod fod;
-    Interpolant interpolant = {};
-    Settings settings = {};
     float vx, vy, vz;
-    to_voxel(field.to_voxel, px, py, pz, vx, vy, vz);
-    settings.interpolation = TRILINEAR;
+    to_voxel(field.to_voxel, x, y, z, vx, vy, vz);
+    SharedFod fod = own_fod();
     mix(field, settings, interpolant, fod, vx, vy, vz);
-    return value_at(fod, x, y, z);
 }
 
 // The gradient in space of the FOD along the current direction, per mm; of eight voxels.
