@@ -230,8 +230,8 @@ def section(found: Sequence[Agreement], chosen: Sequence[str], seeds: Sequence[s
             "from the same seeds, a grid in every voxel that holds an FOD, each tried once by both "
             f"({', '.join(seeds)}); `python benchmarks/defaults.py`. *iFOD2 again* is a second run "
             "of it with other random numbers: no other program can come nearer. The targets are "
-            "for the brain, and for the phantom without looking ahead: lines that look ahead leave its "
-            "bundles at their sides less often than iFOD2's, and are longer.",
+            "for the brain, and for the phantom without looking ahead: lines that look ahead leave "
+            "its bundles at their sides less often than iFOD2's, and are longer.",
             table(found),
             *chosen,
             f"{'; '.join(misses)}." if misses else "Every target is met by the defaults.",
