@@ -332,8 +332,7 @@ def work_a_step(plan: Any, arch: str = "sm_90") -> Work:
     settings = plan.settings
     defines = (
         *kernels.defines(settings.algorithm, settings.interpolation, plan.table.lmax),
-        "-DTISSUES=0",
-        f"-DPLAIN={int(kernels.is_plain(plan.field, settings))}",
+        *kernels.variant(plan.field, settings, False),
     )
     blocks = blocks_of(disassembly(defines, arch))
     with tempfile.TemporaryDirectory() as folder:

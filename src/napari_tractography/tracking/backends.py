@@ -157,10 +157,9 @@ def track_on_device(plan: Plan, execution: Execution) -> cuda.DeviceTractogram:
 def warm_up(plan: Plan, heartbeat: Callable[[], object]) -> None:
     """Load or compile what tracks a plan, on the CPU and, where one can be used, on a GPU."""
     kernels.make_ready(plan.on_host(), heartbeat)
-    settings = plan.settings
     try:
         (gpu,) = devices.choose_gpus("cuda")
-        cuda.warm_up(gpu, settings.algorithm, settings.interpolation, plan.table.lmax)
+        cuda.warm_up(gpu, plan)
         measuring.started_gpus.add(gpu)
     except BackendError as error:
         logger.debug("%s", error)

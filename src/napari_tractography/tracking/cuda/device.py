@@ -43,7 +43,7 @@ DOWNLOADED = ("line_offsets", "line_lengths", "line_reasons", "line_sources")
 
 @cache
 def load_kernels(
-    gpu: int, algorithm: int, interpolation: int, lmax: int, tissues: bool, plain: bool
+    gpu: int, algorithm: int, interpolation: int, lmax: int, variant: tuple[str, ...]
 ) -> dict[str, Any]:
     """Return the kernels for a GPU, compiled for one algorithm and degree; all else are arguments.
 
@@ -54,11 +54,7 @@ def load_kernels(
     dict of str to cupy.RawKernel
         By the names of :data:`.source.NAMES`.
     """
-    defines = (
-        *kernels.defines(algorithm, interpolation, lmax),
-        f"-DTISSUES={int(tissues)}",
-        f"-DPLAIN={int(plain)}",
-    )
+    defines = (*kernels.defines(algorithm, interpolation, lmax), *variant)
     module = import_cupy().RawModule(
         code=kernels.source(),
         options=(*kernels.tracking_options(algorithm), *defines),
@@ -76,7 +72,7 @@ def is_uploaded(gpu: int, plan: Plan) -> bool:
     return gpu_of(anchor) == gpu or _uploads.contains(gpu, anchor)
 
 
-def warm_up(gpu: int, algorithm: int, interpolation: int, lmax: int) -> None:
+def warm_up(gpu: int, plan: Plan) -> None:
     """Start a GPU and load its kernels, compiling them where they are not on the disk.
 
     Raises BackendError when the GPU fails or has no memory left.
@@ -84,8 +80,19 @@ def warm_up(gpu: int, algorithm: int, interpolation: int, lmax: int) -> None:
     cupy = import_cupy()
     with explained_for_good(f"cuda:{gpu}"), cupy.cuda.Device(gpu):
         cupy.zeros(1, "u1")
-        load_kernels(gpu, algorithm, interpolation, lmax, False, True)
-        tables.load_kernel(gpu, lmax)
+        _kernels_of(gpu, plan)
+        tables.load_kernel(gpu, plan.table.lmax)
+
+
+def _kernels_of(gpu: int, plan: Plan) -> dict[str, Any]:
+    settings = plan.settings
+    return load_kernels(
+        gpu,
+        settings.algorithm,
+        settings.interpolation,
+        plan.table.lmax,
+        kernels.variant(plan.field, settings, plan.with_tissues),
+    )
 
 
 def choose_block(blocks_per_multiprocessor: Callable[[int], int]) -> int:
@@ -139,15 +146,7 @@ class CudaDevice:
         self._wanted_block = threads_a_block
         self._sizing = Sizing(budget=2**62, seed_bytes=0)  # until it is asked for
         with explained_for_good(self.name), self._device:
-            settings = plan.settings
-            self._kernels = load_kernels(
-                gpu,
-                settings.algorithm,
-                settings.interpolation,
-                plan.table.lmax,
-                plan.with_tissues,
-                kernels.is_plain(plan.field, settings),
-            )
+            self._kernels = _kernels_of(gpu, plan)
             self._n_multiprocessors = self._device.attributes["MultiProcessorCount"]
             self._slots = [Slot(self._cupy) for _ in range(SLOTS)]
             begun = self._event()

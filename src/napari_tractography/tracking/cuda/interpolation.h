@@ -174,14 +174,16 @@ SELDOM float value_of_row(const unsigned short* coefficients, int row, float x, 
     return value_at(fod, x, y, z);
 }
 
-// Find the FOD at a position, in the place of that of this lane.
-SELDOM void mix_at(const Field& field, const Settings& settings, Interpolant& interpolant, float x,
-                   float y, float z)
+// Find the FOD between voxels at a position, in the place of that of this lane.
+SELDOM void mix_at(const Field* field, float x, float y, float z)
 {
+    Interpolant interpolant = {};
+    Settings settings = {};
+    settings.interpolation = TRILINEAR;
     float vx, vy, vz;
-    to_voxel(field.to_voxel, x, y, z, vx, vy, vz);
+    to_voxel(field->to_voxel, x, y, z, vx, vy, vz);
     SharedFod fod = own_fod();
-    mix(field, settings, interpolant, fod, vx, vy, vz);
+    mix(*field, settings, interpolant, fod, vx, vy, vz);
 }
 
 // The gradient in space of the FOD along the current direction, per mm; of eight voxels.

@@ -184,39 +184,38 @@ DEVICE void propose_directions(const Field& field, const Settings& settings,
 // Tell whether one more direction is to be drawn, since the FOD fades along the first; see
 // lanes_that_fade() of cpu/draw.py. The FOD ahead takes the place of that of the lane, which is found
 // again where it is wanted: memory for both would be shared by fewer warps.
-DEVICE bool fades(const Field& field, const Settings& settings, Interpolant& interpolant,
-                  StreamlineState& state, unsigned int stream)
+DEVICE bool fades(const Field& field, const Settings& settings, StreamlineState& state,
+                  unsigned int stream)
 {
     bool looks = settings.algorithm == PROBABILISTIC && settings.interpolation != NEAREST;
     if (!looks || !(settings.look_ahead > 0.0f)) return false;
     if (state.looked || state.n_proposals >= MAX_PROPOSALS) return false;
     state.looked = true;
     float far = settings.look_ahead, sharpness = sharpness_of(settings);
-    float values[2];
-    Interpolant there = {};
+    float here = 0.0f, ahead = 0.0f;
 #pragma unroll 1
-    for (int k = 0; k < 2; k++) {  // here and ahead, by the same code
+    for (int k = 0; k < 2; k++) {  // by the same code
         if (k)
-            mix_at(field, settings, there, state.x + far * state.tx, state.y + far * state.ty,
+            mix_at(&field, state.x + far * state.tx, state.y + far * state.ty,
                    state.z + far * state.tz);
-        values[k] = positive(sharpness, value_at(own_fod(), state.tx, state.ty, state.tz));
+        here = ahead;
+        ahead = positive(sharpness, value_at(own_fod(), state.tx, state.ty, state.tz));
     }
     Words words = philox_block(stream, state.steps, LOOK_BLOCK, state.purpose, settings.key_0,
                                settings.key_1);
     float chance = (float)(words.r0 >> 8) * UNIT_24;
-    bool fading = !(chance * values[0] < values[1]);
-    if (fading || settings.min_probability > 0.0f)
-        mix_at(field, settings, interpolant, state.x, state.y, state.z);
+    bool fading = !(chance * here < ahead);
+    if (fading || settings.min_probability > 0.0f) mix_at(&field, state.x, state.y, state.z);
     return fading;
 }
 
 // Turn to the direction that was accepted, unless it is in doubt whether enough of the FOD is in the
 // cone.
-DEVICE void check(const Field& field, const Settings& settings, Interpolant& interpolant,
+DEVICE void check(const Field& field, const Settings& settings, const Interpolant& interpolant,
                   StreamlineState& state, unsigned int stream)
 {
     bool starts = state.purpose == PURPOSE_START;
-    if (!starts && fades(field, settings, interpolant, state, stream)) {
+    if (!starts && fades(field, settings, state, stream)) {
         state.task = PROPOSE;
         return;
     }

@@ -300,10 +300,21 @@ def tracking_options(algorithm: int) -> tuple[str, ...]:
     return (f"--maxrregcount={row.cuda_registers}", *OPTIONS)
 
 
-def is_plain(field: codes.Field | codes.VectorField, settings: codes.Settings) -> bool:
-    """Tell whether amplitudes are clipped and no cone is a function, as nearly always."""
+def variant(
+    field: codes.Field | codes.VectorField, settings: codes.Settings, tissues: bool
+) -> tuple[str, ...]:
+    """Return what is defined besides: what a kernel leaves out, see ``track.cu``."""
     cones = isinstance(field, codes.Field) and field.allowed.size > 0
-    return settings.positivity == codes.CLIP and not cones
+    return usual(
+        tissues=tissues,
+        plain=settings.positivity == codes.CLIP and not cones,
+        ahead=bool(settings.look_ahead > 0),
+    )
+
+
+def usual(*, tissues: bool = False, plain: bool = True, ahead: bool = False) -> tuple[str, ...]:
+    """Return what is defined of a variant: by default, of the one with least code."""
+    return f"-DTISSUES={int(tissues)}", f"-DPLAIN={int(plain)}", f"-DAHEAD={int(ahead)}"
 
 
 def common_bytes(lmax: int) -> int:

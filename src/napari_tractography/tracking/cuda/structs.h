@@ -16,6 +16,11 @@
 #define PLAIN 0
 #endif
 
+// Whether the FOD ahead counts: where it never does, the kernel has less code.
+#ifndef AHEAD
+#define AHEAD 1
+#endif
+
 // The largest degree of the FOD: known when compiling, so that loops are unrolled and coefficients
 // stay in registers.
 #ifndef LMAX

@@ -13,9 +13,9 @@
 //
 // The same source also compiles for the host, which is how it is tested without a GPU. LMAX, the
 // largest degree of the FOD, is to be defined, and VECTORS where peaks or tensors are followed
-// instead; ALGORITHM, INTERPOLATION, TISSUES (whether there is a tissue image) and PLAIN (whether
-// amplitudes are clipped and no cone is a function) may be, so that a kernel holds what it needs and
-// no more. Everything else is an argument. source.py makes codes.h and algorithms.h.
+// instead; ALGORITHM, INTERPOLATION, TISSUES (whether there is a tissue image), PLAIN (whether
+// amplitudes are clipped and no cone is a function) and AHEAD (whether there is a look ahead) may be, so
+// that a kernel holds what it needs and no more. Everything else is an argument. source.py makes codes.h and algorithms.h.
 
 #include "codes.h"
 #include "structs.h"
@@ -65,6 +65,7 @@
     settings.algorithm = ALGORITHM;                           \
     settings.interpolation = INTERPOLATION;                   \
     settings.positivity = PLAIN ? CLIP : settings.positivity; \
+    settings.look_ahead = AHEAD ? settings.look_ahead : 0.0f; \
     settings.curved = IS_CURVED(settings.algorithm);          \
     settings.adaptive = settings.adaptive && IS_ADAPTIVE(settings.algorithm)
 
