@@ -110,11 +110,17 @@ def test_cone_and_radius_follow_each_other(open_model: Any, cross: Any) -> None:
 def test_all_set_by_hand_is_said(open_model: Any, cross: Any) -> None:
     panel = open_model(cross, prepared=False)
     panel.set_parameters(
-        step_mm=0.5, max_angle_deg=45.0, min_amplitude=0.05, min_length_mm=0.0, max_length_mm=250.0
+        step_mm=0.5,
+        max_angle_deg=45.0,
+        min_amplitude=0.05,
+        min_length_mm=0.0,
+        max_length_mm=250.0,
+        look_ahead_mm=0.0,
     )
     said = panel.tracking.origin.text()
     assert said.startswith(NONE_SUITED)
     assert "Set by you: step, cone angle, minimum length, maximum length, minimum amplitude" in said
+    assert "look ahead" in said
     assert panel.session.parameters == TrackingParameters()
 
 
