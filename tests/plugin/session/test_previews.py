@@ -141,7 +141,7 @@ def test_an_empty_preview_says_what_made_its_lines_too_short(
 ) -> None:
     panel = open_model(cross)
     panel.session.add_seeds_mm(PLACES[:1])
-    panel.set_parameters(n_per_seed=1000, min_length_mm=75.0)
+    panel.set_parameters(n_per_seed=1000, min_length_mm=79.0)
     told: list[str] = []
 
     def note(run: Any) -> None:
@@ -193,6 +193,7 @@ def test_a_seed_is_dragged_live_and_all_is_tracked_when_it_is_let_go(
     panel.runs.settle_ms = 3_600_000  # resting alone is not enough
     panel.runs.pace.learn(100, 0.01)
     viewer.dims.ndisplay = ndisplay
+    viewer.reset_view()
     panel.live.setChecked(True)
     settle(panel)
     finished: list[tuple[bool, float]] = []

@@ -301,7 +301,13 @@ def ask_for_row(field, row):
 
 
 @inlined
-def interpolate(field, rows, weights, mixed, n_corners, lane):
+def interpolate(field, state, n_corners, lane):
+    """Write the coefficients of one lane, at its last point."""
+    mix_rows(field, state.lane_rows, state.corner_weights, state.lane_coefficients, n_corners, lane)
+
+
+@inlined
+def mix_rows(field, rows, weights, mixed, n_corners, lane):
     """Write the coefficients of one lane, by its rows and weights, to its row of `mixed`."""
     n_padded, coefficients = padded_length(field.shifts), field.coefficients
     r0 = rows[lane, 0] * n_padded
@@ -367,9 +373,7 @@ def mix(field, scratch, state, n_corners, moved):
     while left:
         lane = lowest_bit(left)
         left &= left - BIT
-        interpolate(
-            field, state.lane_rows, state.corner_weights, state.lane_coefficients, n_corners, lane
-        )
+        interpolate(field, state, n_corners, lane)
         state.row[lane] = state.lane_rows[lane, state.corner[lane] if n_corners > 1 else 0]
     if n_corners > 1:
         side_by_side(state.lane_coefficients, state.coefficients, moved)
@@ -419,7 +423,7 @@ def find_ahead(field, settings, scratch, state, lanes):
     while left:
         lane = lowest_bit(left)
         left &= left - BIT
-        interpolate(field, state.rows_ahead, weights, scratch.rows, 8, lane)
+        mix_rows(field, state.rows_ahead, weights, scratch.rows, 8, lane)
     side_by_side(scratch.rows, scratch.turned, lanes)
 
 
