@@ -41,7 +41,7 @@ Contestant = Callable[[truths.Made], Lines]
 # Settings of ours beside those that `for_fod` gives; lengths and rates of a voxel.
 OURS: dict[str, dict[str, Any]] = {
     "probabilistic": {},
-    "probabilistic, two voxels ahead": {"look_ahead_voxels": 2.0},
+    "probabilistic, a voxel ahead": {"look_ahead_voxels": 1.0},
     "probabilistic, not ahead": {"look_ahead_voxels": 0.0},
     "sd_stream": {},
     "deterministic": {},

@@ -334,30 +334,36 @@ def test_limits_of_tries_are_what_the_tests_above_assume():
 # ----------------------------------------------------------------------------------- looking ahead
 
 
-def interpolated_at(fod, positions_mm, units):
-    """(n,): the FOD at (n, 3) positions along a unit vector each, trilinear, clipped at 0."""
+def kept_ahead(fod, interpolation, positions_mm, units, here):
+    """(n,): min(1, amplitude / `here`), of voxels at (n, 3) positions along a unit vector each.
+
+    With trilinear interpolation the mean of it over the eight voxels around, by their weights.
+    """
     vox = fod.grid.to_voxel(positions_mm)
-    first = np.floor(vox).astype(int)
+    first = np.floor(vox if interpolation == "trilinear" else vox + 0.5).astype(int)
     matrix, found = fod.sample_matrix(units), np.zeros(len(units))
     for corner in np.ndindex(2, 2, 2):
         index = first + corner
+        weight = np.prod(1.0 - np.abs(vox - index), axis=1)
+        if interpolation == "nearest":
+            weight = float(corner == (0, 0, 0))
         inside = ((index >= 0) & (index < fod.grid.shape)).all(axis=1)
         rows = np.where(inside, fod.voxel_rows[tuple(np.where(inside, index.T, 0))], -1)
-        weight = np.prod(1.0 - np.abs(vox - index), axis=1) * (rows >= 0)
-        found += weight * np.einsum("nk,nk->n", matrix, fod.values[rows].astype(np.float64))
-    return np.maximum(found, 0.0)
+        there = np.einsum("nk,nk->n", matrix, fod.values[rows].astype(np.float64)) * (rows >= 0)
+        found += weight * np.clip(there / np.maximum(here, 1e-9), 0.0, 1.0)
+    return found
 
 
+@BOTH_INTERPOLATIONS
 @pytest.mark.parametrize(("far_mm", "angle"), [(1.0, 15.0), (2.0, 30.0), (3.5, 60.0), (90.0, 30.0)])
-def test_directions_along_which_the_fod_fades_are_drawn_once_more(far_mm, angle):
+def test_directions_along_which_the_fod_fades_are_drawn_once_more(far_mm, angle, interpolation):
     """By f (w + 1 - mean of w): 90 mm ahead there is nothing, and all that is left is f."""
-    fod, position, truth, axis = situation("trilinear")
+    fod, position, truth, axis = situation(interpolation)
     bins = ConeBins(axis, angle)
 
     def kept(units):
-        here = truth.amplitudes(units)
-        ahead = interpolated_at(fod, position + far_mm * units, units)
-        return np.minimum(ahead / np.maximum(here, 1e-9), 1.0)
+        places, here = position + far_mm * units, truth.amplitudes(units)
+        return kept_ahead(fod, interpolation, places, units, here)
 
     mean = bins.masses(lambda units: truth.amplitudes(units) * kept(units)).sum()
     mean /= bins.masses(truth.amplitudes).sum()
@@ -365,7 +371,14 @@ def test_directions_along_which_the_fod_fades_are_drawn_once_more(far_mm, angle)
     def law(units):
         return truth.amplitudes(units) * (kept(units) + 1.0 - mean)
 
-    drawn, _ = draw_steps(fod, position, axis, max_angle_deg=angle, look_ahead_mm=far_mm)
+    drawn, _ = draw_steps(
+        fod,
+        position,
+        axis,
+        max_angle_deg=angle,
+        look_ahead_mm=far_mm,
+        interpolation=interpolation,
+    )
     assert bins.p_value(drawn, law) > 1e-3
     if far_mm < 50.0:
         assert mean < 0.9

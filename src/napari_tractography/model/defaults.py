@@ -175,7 +175,7 @@ def _find(fod: FodLike, row: Algorithm) -> Suited:
             "min_radius_mm": f"{radius:g} voxel",
             "max_angle_deg": f"with {row.name}",
             "gamma": f"{row.gamma_voxels:g} per voxel",
-            "look_ahead_mm": f"{row.look_ahead_voxels:g} voxel",
+            "look_ahead_mm": f"{row.look_ahead_voxels:g} voxel{'s' * (row.look_ahead_voxels > 1)}",
             "min_amplitude": kind.floor_reason
             if is_usual
             else f"{fraction:g} of its strong peaks, {rounded(strong, 2):g}",

@@ -243,8 +243,9 @@ class TrackingParameters:
         help="How far ahead the FOD counts as well, which keeps lines in their bundle, away from "
         "its edge: a direction along which it fades so much further on is drawn once more by "
         "probabilistic tracking, and transport and diffusion turn to where it is larger there. 0 "
-        "takes the FOD at the point alone. Of no effect with nearest interpolation.",
-        by_fod="a voxel, half of one for transport, 0 for diffusion",
+        "takes the FOD at the point alone. Transport and diffusion do without it with nearest "
+        "interpolation.",
+        by_fod="two voxels, half of one for transport, 0 for diffusion",
     )
     samples: int = parameter(
         4,

@@ -11,7 +11,7 @@ import numpy as np
 
 from ...runtime.compiling import compiled, inlined, kept
 from .. import codes
-from ..codes import ABOVE, EVERYWHERE, EXCESS, NEAR, PADDING
+from ..codes import ABOVE, EVERYWHERE, EXCESS, NEAR, PADDING, UNIT_24
 from .lanes import (
     AWAY,
     EXPECTED,
@@ -25,6 +25,7 @@ from .lanes import (
     sum_of_positive,
 )
 from .llvm import (
+    as_ints,
     bits_of,
     count_bits,
     count_bits_of_64,
@@ -32,6 +33,7 @@ from .llvm import (
     largest_of,
     lowest_bit,
     select,
+    to_floats,
     to_ints,
 )
 from .memory import (
@@ -303,12 +305,7 @@ def ask_for_row(field, row):
 @inlined
 def interpolate(field, state, n_corners, lane):
     """Write the coefficients of one lane, at its last point."""
-    mix_rows(field, state.lane_rows, state.corner_weights, state.lane_coefficients, n_corners, lane)
-
-
-@inlined
-def mix_rows(field, rows, weights, mixed, n_corners, lane):
-    """Write the coefficients of one lane, by its rows and weights, to its row of `mixed`."""
+    rows, weights, mixed = state.lane_rows, state.corner_weights, state.lane_coefficients
     n_padded, coefficients = padded_length(field.shifts), field.coefficients
     r0 = rows[lane, 0] * n_padded
     to = lane * n_padded
@@ -385,45 +382,60 @@ def mix(field, scratch, state, n_corners, moved):
     store(state.bound, select(booleans_of(moved), bound, load(state.bound)))
 
 
-@kept
-def find_ahead(field, settings, scratch, state, lanes):
-    """Find the FODs `look_ahead` further on along the directions of ``scratch.tried``.
+@inlined
+def either(v, words):
+    """Return one of the two voxels around voxel coordinates, with its linear weight, by words."""
+    return to_ints(floors(v + to_floats(as_ints(words >> 8)) * UNIT_24))
 
-    Of a set of lanes; coefficients, side by side, are in ``scratch.turned``.
+
+@kept
+def find_ahead(field, settings, scratch, state, n_corners, words, lanes):
+    """Find the FOD of one voxel `look_ahead` further on along the directions of ``scratch.tried``.
+
+    Of a set of lanes; coefficients, side by side, are in ``scratch.turned``. Of the eight
+    around, three `words` choose one with its trilinear weight; with nearest voxels it is that one.
     """
-    far, tried, weights = settings.look_ahead, scratch.tried, state.weights_ahead
+    far, tried = settings.look_ahead, scratch.tried
     vx, vy, vz = to_voxel(
         field.to_voxel,
         load(state.x) + far * load_from(tried, 0),
         load(state.y) + far * load_from(tried, N_LANES),
         load(state.z) + far * load_from(tried, 2 * N_LANES),
     )
-    ix, iy, iz = cells_of(8, vx, vy, vz)
-    new = lanes & ~lanes_in(state.cells_ahead, ix, iy, iz)
-    elsewhere = booleans_of(new)
-    store(state.cells_ahead[0], select(elsewhere, ix, load(state.cells_ahead[0])))
-    store(state.cells_ahead[1], select(elsewhere, iy, load(state.cells_ahead[1])))
-    store(state.cells_ahead[2], select(elsewhere, iz, load(state.cells_ahead[2])))
-    left = new
-    while left:
-        lane = lowest_bit(left)
-        left &= left - BIT
-        find_rows(field, state.cells_ahead, state.rows_ahead, 8, lane)
-    left = new
-    while left:
-        lane = lowest_bit(left)
-        left &= left - BIT
-        for k in range(8):
-            ensure_row(field, scratch, state.rows_ahead[lane, k])
-    acquire()
-    fx, fy, fz = vx - floors(vx), vy - floors(vy), vz - floors(vz)
-    for k in range(8):
-        store(weights[k], corner_weight(k, fx, fy, fz))
+    if n_corners == 1:
+        ix, iy, iz = cells_of(1, vx, vy, vz)
+    else:
+        ix, iy, iz = either(vx, words[0]), either(vy, words[1]), either(vz, words[2])
+    store(state.far_voxels[0], ix)
+    store(state.far_voxels[1], iy)
+    store(state.far_voxels[2], iz)
+    nx, ny, nz = field.voxel_rows.shape
     left = lanes
     while left:
         lane = lowest_bit(left)
         left &= left - BIT
-        mix_rows(field, state.rows_ahead, weights, scratch.rows, 8, lane)
+        jx, jy = np.int64(state.far_voxels[0, lane]), np.int64(state.far_voxels[1, lane])
+        jz = np.int64(state.far_voxels[2, lane])
+        row = np.int64(field.values.shape[0])
+        if 0 <= jx < nx and 0 <= jy < ny and 0 <= jz < nz:
+            row = row_of(field, (jx * ny + jy) * nz + jz)
+        state.far_rows[lane] = row
+        ask_for_row(field, row)
+    left = lanes
+    while left:
+        lane = lowest_bit(left)
+        left &= left - BIT
+        ensure_row(field, scratch, state.far_rows[lane])
+    acquire()
+    n_padded = padded_length(field.shifts)
+    left = lanes
+    while left:
+        lane = lowest_bit(left)
+        left &= left - BIT
+        first = state.far_rows[lane] * n_padded
+        for c in range(0, n_padded, PADDING):
+            numbers = load_half_floats(field.coefficients, first + c)
+            store_to(scratch.rows, lane * n_padded + c, numbers)
     side_by_side(scratch.rows, scratch.turned, lanes)
 
 

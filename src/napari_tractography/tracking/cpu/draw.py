@@ -172,7 +172,7 @@ def draw_directions(field, settings, scratch, state, n_corners, drawing):
     height = select(starting, TWO, filled(settings.cone_height))
     ax, ay, az, bx, by, bz = tangents(ux, uy, uz)
     n_proposals, bound = load(state.n_proposals), positive(settings, load(state.bound))
-    x, y, z, chosen, rejected = ux, uy, uz, NONE, NONE
+    x, y, z, here, chosen, rejected = ux, uy, uz, bound, NONE, NONE
     while True:
         stay()  # else all coefficients would be loaded ahead of the loop, and put on the stack
         drawn = booleans_of(chosen)
@@ -194,6 +194,7 @@ def draw_directions(field, settings, scratch, state, n_corners, drawing):
                 allowed = allowed_lanes(field, scratch, state, asked, qx, qy, qz)
                 taken = taken & (starting | booleans_of(allowed))
             x, y, z = select(taken, qx, x), select(taken, qy, y), select(taken, qz, z)
+            here = select(taken, amplitude, here)
             drawn = drawn | taken
         n_proposals = select(
             booleans_of(trying), n_proposals + np.uint32(PROPOSALS_A_BLOCK), n_proposals
@@ -210,11 +211,13 @@ def draw_directions(field, settings, scratch, state, n_corners, drawing):
         if count_bits(trying) <= FEW:
             break
     store(state.n_proposals, n_proposals)
-    if n_corners > 1 and settings.look_ahead > ZERO:
+    if settings.look_ahead > ZERO:
         store_to(scratch.tried, 0, x)
         store_to(scratch.tried, N_LANES, y)
         store_to(scratch.tried, 2 * N_LANES, z)
-        chosen &= ~lanes_that_fade(field, settings, scratch, state, chosen & ~bits_of(starting))
+        store_to(scratch.tried, 3 * N_LANES, here)
+        looking = chosen & ~bits_of(starting)
+        chosen &= ~lanes_that_fade(field, settings, scratch, state, n_corners, looking)
     length = roots(x * x + y * y + z * z)
     if settings.min_probability > ZERO:
         little = lanes_below_cone_mass(
@@ -241,25 +244,25 @@ def draw_directions(field, settings, scratch, state, n_corners, drawing):
 
 
 @kept
-def lanes_that_fade(field, settings, scratch, state, lanes):
+def lanes_that_fade(field, settings, scratch, state, n_corners, lanes):
     """Return those of a set of lanes that are to draw once more: the FOD fades ahead.
 
-    The directions that they drew first are in ``scratch.tried``. Each is kept with the probability
-    of the amplitude `look_ahead` further on over that here; the second one is kept in any case, so
-    that a direction is drawn by f (w + 1 - the mean of w in the cone), w being that probability.
+    The directions that they drew first, and the amplitudes along them, are in ``scratch.tried``.
+    Each is kept with the probability of the amplitude in a voxel `look_ahead` further on over that
+    here; the second one is kept in any case, so that a direction is drawn by f (w + 1 - the mean of
+    w in the cone), w being the mean of that probability over the voxels around, by their weights.
+    To draw one of eight voxels takes an eighth of what their mixture would.
     """
     lanes &= ~np.uint32(state.progress[FADING])
     lanes &= bits_of(load(state.n_proposals) < np.uint32(MAX_PROPOSALS))
     if not lanes:
         return NONE
-    find_ahead(field, settings, scratch, state, lanes)
+    words = random_words(settings, state, filled_words(np.uint32(LOOK_BLOCK)))
+    find_ahead(field, settings, scratch, state, n_corners, words[1:], lanes)
     x, y = load_from(scratch.tried, 0), load_from(scratch.tried, N_LANES)
-    z = load_from(scratch.tried, 2 * N_LANES)
-    here = values_of_lanes(field.shifts, state.coefficients, x, y, z)
-    ahead = values_of_lanes(field.shifts, scratch.turned, x, y, z)
-    word, _, _, _ = random_words(settings, state, filled_words(np.uint32(LOOK_BLOCK)))
-    chance = to_floats(as_ints(word >> 8)) * UNIT_24
-    here, ahead = positive(settings, here), positive(settings, ahead)
+    z, here = load_from(scratch.tried, 2 * N_LANES), load_from(scratch.tried, 3 * N_LANES)
+    ahead = positive(settings, values_of_lanes(field.shifts, scratch.turned, x, y, z))
+    chance = to_floats(as_ints(words[0] >> 8)) * UNIT_24
     fading = lanes & ~bits_of(chance * here < ahead)
     state.progress[FADING] |= np.int64(fading)
     return fading

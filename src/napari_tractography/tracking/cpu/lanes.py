@@ -114,10 +114,12 @@ class LaneState(NamedTuple):
     corner_weights: np.ndarray  # (8, N_LANES) float32: trilinear
     corner: np.ndarray  # (N_LANES,) int32: the corner nearest to the point
     lane_rows: np.ndarray  # (N_LANES, 8) int64
-    # The cell that a step straight on leads to, or that is looked at ahead; its rows and weights.
+    # The cell that a step straight on leads to, and its row, of nearest voxels.
     cells_ahead: np.ndarray  # (3, N_LANES) int32
-    rows_ahead: np.ndarray  # (N_LANES, 8) int64
-    weights_ahead: np.ndarray  # (8, N_LANES) float32
+    rows_ahead: np.ndarray  # (N_LANES, 1) int64
+    # The voxel that is looked at ahead, and its row.
+    far_voxels: np.ndarray  # (3, N_LANES) int32
+    far_rows: np.ndarray  # (N_LANES,) int64
     # The streamline.
     seed: np.ndarray  # (N_LANES,) int64: index of its seed in the block
     half: np.ndarray  # (N_LANES,) int64: which half is being tracked
@@ -188,8 +190,9 @@ def new_lane_state(
         corner_weights=aligned((8, N_LANES), np.float32),
         lane_rows=aligned((N_LANES, 8), np.int64, -1),
         cells_ahead=aligned((3, N_LANES), np.int32, NOWHERE),
-        rows_ahead=aligned((N_LANES, 8), np.int64, -1),
-        weights_ahead=aligned((8, N_LANES), np.float32),
+        rows_ahead=aligned((N_LANES, 1), np.int64, -1),
+        far_voxels=aligned((3, N_LANES), np.int32),
+        far_rows=aligned((N_LANES,), np.int64),
         start_direction=aligned((N_LANES, 3), np.float32),
         heading=aligned((N_LANES, 3), np.float32),
         half_n_points=aligned((N_LANES, 2), np.int64),

@@ -32,6 +32,15 @@ DEVICE long long voxel_index(const Field& field, int ix, int iy, int iz)
     return ((long long)ix * field.ny + iy) * field.nz + iz;
 }
 
+// The row of the table of a voxel; the last one, of zeros, where there is no FOD.
+DEVICE int row_at(const Field& field, int ix, int iy, int iz)
+{
+    int row = -1;
+    if (ix >= 0 && iy >= 0 && iz >= 0 && ix < field.nx && iy < field.ny && iz < field.nz)
+        row = field.voxel_rows[voxel_index(field, ix, iy, iz)];
+    return row >= 0 ? row : field.n_rows;
+}
+
 // Tell whether a voxel position may be on a streamline: 0, LEFT_IMAGE or LEFT_MASK.
 DEVICE int enter_voxel(const Field& field, float vx, float vy, float vz)
 {
@@ -75,10 +84,7 @@ DEVICE bool enter_cell(const Field& field, const Settings& settings, Interpolant
     for (int k = 0; k < 8; k++) {
         if (k >= n_corners(settings)) continue;
         int cx = ix + (k >> 2), cy = iy + ((k >> 1) & 1), cz = iz + (k & 1);
-        int row = -1;
-        if (cx >= 0 && cy >= 0 && cz >= 0 && cx < field.nx && cy < field.ny && cz < field.nz)
-            row = field.voxel_rows[voxel_index(field, cx, cy, cz)];
-        interpolant.rows[k] = row >= 0 ? row : field.n_rows;
+        interpolant.rows[k] = row_at(field, cx, cy, cz);
     }
     return true;
 }
@@ -172,18 +178,6 @@ SELDOM float value_of_row(const unsigned short* coefficients, int row, float x, 
             if (first + c < N_COEFFICIENTS) fod.set(first + c, values[c]);
     }
     return value_at(fod, x, y, z);
-}
-
-// Find the FOD between voxels at a position, in the place of that of this lane.
-SELDOM void mix_at(const Field* field, float x, float y, float z)
-{
-    Interpolant interpolant = {};
-    Settings settings = {};
-    settings.interpolation = TRILINEAR;
-    float vx, vy, vz;
-    to_voxel(field->to_voxel, x, y, z, vx, vy, vz);
-    SharedFod fod = own_fod();
-    mix(*field, settings, interpolant, fod, vx, vy, vz);
 }
 
 // The gradient in space of the FOD along the current direction, per mm; of eight voxels.

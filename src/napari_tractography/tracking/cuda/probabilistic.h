@@ -181,32 +181,35 @@ DEVICE void propose_directions(const Field& field, const Settings& settings,
         state.task = FIND_PEAK;
 }
 
+// One of the two voxels around a voxel coordinate, with its linear weight, by a random word; the nearest
+// one where voxels are not mixed.
+DEVICE int either(const Settings& settings, float v, unsigned int word)
+{
+    float share = settings.interpolation == NEAREST ? 0.5f : (float)(word >> 8) * UNIT_24;
+    return floor_to_int(v + share);
+}
+
 // Tell whether one more direction is to be drawn, since the FOD fades along the first; see
-// lanes_that_fade() of cpu/draw.py. The FOD ahead takes the place of that of the lane, which is found
-// again where it is wanted: memory for both would be shared by fewer warps.
+// lanes_that_fade() of cpu/draw.py.
 DEVICE bool fades(const Field& field, const Settings& settings, StreamlineState& state,
                   unsigned int stream)
 {
-    bool looks = settings.algorithm == PROBABILISTIC && settings.interpolation != NEAREST;
-    if (!looks || !(settings.look_ahead > 0.0f)) return false;
+    if (settings.algorithm != PROBABILISTIC || !(settings.look_ahead > 0.0f)) return false;
     if (state.looked || state.n_proposals >= MAX_PROPOSALS) return false;
     state.looked = true;
     float far = settings.look_ahead, sharpness = sharpness_of(settings);
-    float here = 0.0f, ahead = 0.0f;
-#pragma unroll 1
-    for (int k = 0; k < 2; k++) {  // by the same code
-        if (k)
-            mix_at(&field, state.x + far * state.tx, state.y + far * state.ty,
-                   state.z + far * state.tz);
-        here = ahead;
-        ahead = positive(sharpness, value_at(own_fod(), state.tx, state.ty, state.tz));
-    }
     Words words = philox_block(stream, state.steps, LOOK_BLOCK, state.purpose, settings.key_0,
                                settings.key_1);
+    float vx, vy, vz;
+    to_voxel(field.to_voxel, state.x + far * state.tx, state.y + far * state.ty,
+             state.z + far * state.tz, vx, vy, vz);
+    int row = row_at(field, either(settings, vx, words.r1), either(settings, vy, words.r2),
+                     either(settings, vz, words.r3));
+    float ahead =
+        positive(sharpness, value_of_row(field.coefficients, row, state.tx, state.ty, state.tz));
+    float here = positive(sharpness, value_at(own_fod(), state.tx, state.ty, state.tz));
     float chance = (float)(words.r0 >> 8) * UNIT_24;
-    bool fading = !(chance * here < ahead);
-    if (fading || settings.min_probability > 0.0f) mix_at(&field, state.x, state.y, state.z);
-    return fading;
+    return !(chance * here < ahead);
 }
 
 // Turn to the direction that was accepted, unless it is in doubt whether enough of the FOD is in the

@@ -41,6 +41,7 @@ from .table import (
     cells_at,
     ensure_rows,
     mixed,
+    rows_at,
     sum_of_positive,
     to_voxel,
 )
@@ -182,7 +183,7 @@ class Lanes:
         self.n_proposals[lanes] = n_proposals
         chosen = lanes[has_one]
         taken = tried[:, first_taken[has_one], np.flatnonzero(has_one)]
-        if settings.interpolation != NEAREST and settings.look_ahead > ZERO and not self.is_start:
+        if settings.look_ahead > ZERO and not self.is_start:
             is_kept = ~self._fades(chosen, taken)
             chosen, taken = chosen[is_kept], taken[:, is_kept]
         if settings.min_probability > ZERO and not self.is_start and len(chosen):
@@ -201,22 +202,26 @@ class Lanes:
         lanes, directions = lanes[asks], directions[:, asks]
         if not len(lanes):
             return fades
-        places = self.position[:, lanes] + settings.look_ahead * directions
-        rows, weights, _ = cells_at(self.field, places, False)
-        ensure_rows(self.field, rows)
-        half_floats = self.field.coefficients[rows, : len(self.coefficients)].view(np.float16)
-        found = mixed(half_floats.astype(np.float32), weights).T
-        ahead = positive(settings, values_at(self.field.shifts, found, *directions))
-        here = self._values(lanes, directions)
-        words = random_words(
+        first, second = random_words(
             settings,
             self.stream[lanes],
             self.steps[lanes],
             np.full(len(lanes), LOOK_BLOCK * PROPOSALS_A_BLOCK),
             self.purpose[lanes],
-            1,
-        )[0][0]
-        chance = (words >> 8).astype(np.float32) * UNIT_24
+            2,
+        )
+        words = np.stack([first[0], second[0], first[1], second[1]])
+        chance, *shares = (words >> 8).astype(np.float32) * UNIT_24
+        # Of the voxels around one is chosen, with its trilinear weight.
+        shares = HALF if settings.interpolation == NEAREST else np.stack(shares)
+        places = self.position[:, lanes] + settings.look_ahead * directions
+        voxels = np.floor(to_voxel(self.field.to_voxel, places) + shares).astype(np.int64)
+        rows = rows_at(self.field, voxels)
+        ensure_rows(self.field, rows)
+        half_floats = self.field.coefficients[rows, : len(self.coefficients)].view(np.float16)
+        found = half_floats.astype(np.float32).T
+        ahead = positive(settings, values_at(self.field.shifts, found, *directions))
+        here = self._values(lanes, directions)
         fades[asks] = ~(chance * here < ahead)
         self.is_fading[lanes] = fades[asks]
         return fades

@@ -188,6 +188,7 @@ def test_parameters_show_where_they_mean_something(open_model: Any, cross: Any) 
     assert "drift" in panel.tracking.origin.text()
     control(panel, "algorithm").value = "probabilistic"
     assert "gamma" not in shown()
+    assert "look_ahead_mm" in shown()
     assert "drift" not in panel.tracking.origin.text()
 
 

@@ -27,8 +27,8 @@ from .purpose import PurposeRow
 NOT_SUITED = "Step, cone, floor and lengths follow the FOD once one is open."
 NONE_SUITED = "Step, cone, floor and lengths are as you set them."
 SUIT, SUIT_HELP = "Suit the FOD", "Choose step, cone, floor and lengths for the FOD again."
-# Parameters that mean something with trilinear interpolation only.
-BETWEEN_VOXELS = ("edge", "look_ahead_mm")
+# Parameters that mean something between voxels only, and those that need a gradient in space.
+BETWEEN_VOXELS, OF_GRADIENTS = ("edge",), ("look_ahead_mm",)
 # Of cones that are given as functions, by scripts; the panel shows it where it was changed.
 OF_SCRIPTS = "n_directions"
 
@@ -188,8 +188,10 @@ def means_something(
 
     It `is_set` where a person gave it another value than its default.
     """
-    if name in BETWEEN_VOXELS and parameters.interpolation == "nearest":
-        return False
+    if parameters.interpolation == "nearest":
+        follows_gradient = parameters.uses("gamma")
+        if name in BETWEEN_VOXELS or (name in OF_GRADIENTS and follows_gradient):
+            return False
     if name == OF_SCRIPTS:
         return is_set
     if name in WITH_TISSUES and not with_tissues:
