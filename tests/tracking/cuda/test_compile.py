@@ -64,7 +64,7 @@ SPECIAL = [
     ),
     pytest.param(
         ("-DALGORITHM=PROBABILISTIC", "-DINTERPOLATION=TRILINEAR", "-DLMAX=8", "-DAHEAD=1"),
-        112_500,
+        98_500,
         76,
         id="probabilistic, looking ahead",
     ),
