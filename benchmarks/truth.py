@@ -42,6 +42,7 @@ Contestant = Callable[[truths.Made], Lines]
 OURS: dict[str, dict[str, Any]] = {
     "probabilistic": {},
     "probabilistic, a voxel ahead": {"look_ahead_voxels": 1.0},
+    "probabilistic, two voxels ahead": {"look_ahead_voxels": 2.0},
     "probabilistic, not ahead": {"look_ahead_voxels": 0.0},
     "sd_stream": {},
     "deterministic": {},

@@ -48,7 +48,7 @@ def test_the_summary_says_where_values_come_from_and_leaves_out_those_of_the_per
         "step 0.25 mm (voxel / 5)",
         "smallest radius 0.625 mm (0.5 voxel)",
         "a cone of 23.1 degrees",
-        "looking ahead 2.5 mm (2 voxels)",
+        "looking ahead 1.88 mm (1.5 voxels)",
         "minimum amplitude 0.1 (the FOD is scaled as MRtrix3's)",
         "minimum length 6.25 mm (5 voxels)",
         "maximum length 125 mm (100 voxels)",

@@ -245,7 +245,7 @@ class TrackingParameters:
         "probabilistic tracking, and transport and diffusion turn to where it is larger there. 0 "
         "takes the FOD at the point alone. Transport and diffusion do without it with nearest "
         "interpolation.",
-        by_fod="two voxels, half of one for transport, 0 for diffusion",
+        by_fod="1.5 voxels, half of one for transport, 0 for diffusion",
     )
     samples: int = parameter(
         4,

@@ -13,6 +13,6 @@ ROW = Algorithm(
     cuda_source='#include "probabilistic.h"',
     side_by_side=True,
     among_vectors="drawn",
-    look_ahead_voxels=2.0,
+    look_ahead_voxels=1.5,
     own_parameters=("look_ahead_mm",),
 )
