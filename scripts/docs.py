@@ -100,7 +100,8 @@ half-written.
   [regions on their whole path](concepts.md#selecting-without-tracking), lengths and weights.
 - **Maps.** `density` counts each streamline once in every voxel that it enters, following its
   segments exactly; `connectome` counts the streamlines between labels, by their two ends. With
-  `--weights` both sum what each streamline stands for.
+  `--weights` both sum what each streamline stands for. `density --by-reason` maps where streamlines
+  [ended, and why](parameters.md#why-streamlines-end): a volume for each reason.
 - **Coherence.** `coherence` reads the FOD file in each basis, frame, flip and swap of its direction
   axes, peaks and tensors in each of their axes. *Symmetry* tells the bases apart: a fibre's lobe
   looks the same from all sides, unless the harmonics are the wrong ones. *Coherence* tells how the

@@ -20,7 +20,8 @@ from napari_tractography.errors import InvalidParameterError, InvalidTractogramE
 from napari_tractography.files.volume_files import save_volume
 from napari_tractography.files.weights import save_weights
 from napari_tractography.geometry.grid import Grid
-from napari_tractography.maps.density import density
+from napari_tractography.maps.density import density, ends_by_reason
+from napari_tractography.model.stop import StopReason
 from napari_tractography.streamlines.tractogram import Tractogram
 
 needs_mrtrix = pytest.mark.skipif(
@@ -268,3 +269,19 @@ def test_weighted_ends_are_those_of_tckmap(tmp_path: Path) -> None:
     found = density(tractogram, grid, ends_only=True, weights=weights)
     assert found.max() > 1
     assert np.allclose(found, wanted, rtol=1e-4, atol=1e-5)
+
+
+def test_ends_are_counted_by_reason() -> None:
+    lines = Tractogram(
+        [[0, 0, 0], [3, 0, 0], [0, 0.4, 0], [3, 3, 3], [9, 0, 0], [3, 0.4, 0]],
+        [0, 2, 4, 6],
+        stop_reasons=[[3, 4], [0, 3], [3, 4]],
+    )
+    found = ends_by_reason([lines[:2], lines[2:]], UNIT)
+    assert list(found) == [StopReason.NO_FOD, StopReason.LOW_AMPLITUDE]
+    assert np.argwhere(found[StopReason.NO_FOD]).tolist() == [[0, 0, 0], [3, 3, 3]]  # one outside
+    assert np.argwhere(found[StopReason.LOW_AMPLITUDE]).tolist() == [[3, 0, 0]]
+    assert found[StopReason.LOW_AMPLITUDE].max() == 2
+    with pytest.raises(InvalidTractogramError, match="do not tell why"):
+        ends_by_reason(_lines([[0, 0, 0], [3, 0, 0]]), UNIT)
+    assert ends_by_reason(Tractogram.empty(), UNIT) == {}

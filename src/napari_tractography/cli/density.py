@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import math
+from pathlib import Path
 from typing import Any
 
 from ..errors import InvalidParameterError
@@ -31,6 +32,12 @@ def add_density(commands: Any) -> None:
         metavar="N",
         help="write a mask instead: voxels that N streamlines pass; with --weights, that sum",
     )
+    parser.add_argument(
+        "--by-reason",
+        action="store_true",
+        help="count ends by why streamlines ended there, of a .trk or .trx that track wrote: a map "
+        "for each reason, OUT with its name",
+    )
     parser.set_defaults(run=run)
 
 
@@ -45,6 +52,8 @@ def run(options: argparse.Namespace) -> int:
 
     check_volume_target(options.out)
     check_apart(options.out, read=(options.tractogram, options.template))
+    if options.by_reason:
+        return _write_by_reason(options)
     at_least, with_weights = options.at_least, options.weights is not None
     if at_least is not None:
         _check_at_least(at_least, with_weights=with_weights)
@@ -66,6 +75,29 @@ def run(options: argparse.Namespace) -> int:
         f"{counter.n_streamlines} streamlines in {int(inside.sum())} voxels, at most "
         f"{counts.max():.6g} in one; written to {options.out}"
     )
+    return 0
+
+
+def _write_by_reason(options: argparse.Namespace) -> int:
+    """Write a map of ends for each stop reason; return the exit code."""
+    from ..files.formats import written_volume_endings
+    from ..files.paths import check_apart, ending_of
+    from ..files.volume_files import load_grid, save_volume
+    from ..maps.density import ends_by_reason
+
+    if options.weights is not None or options.at_least is not None:
+        raise InvalidParameterError("--by-reason counts ends; leave out --weights and --at-least.")
+    grid = load_grid(options.template)
+    ends = ends_by_reason(options.tractogram, grid)
+    ending = ending_of(Path(options.out), written_volume_endings(), "a volume")
+    stem = options.out[: -len(ending)]
+    paths = [f"{stem}_{reason.name}{ending}" for reason in ends]
+    check_apart(*paths, read=(options.tractogram, options.template))
+    for (reason, counts), path in zip(ends.items(), paths, strict=True):
+        save_volume(counts, grid, path)
+        print(
+            f"{counts.sum()} ends in {(counts > 0).sum()} voxels: {reason.text}; written to {path}"
+        )
     return 0
 
 

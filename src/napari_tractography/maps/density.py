@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Any, overload
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ..errors import InvalidParameterError
+from ..errors import InvalidParameterError, InvalidTractogramError
 from ..geometry.grid import Grid
+from ..model.stop import StopReason
 from ..streamlines.tractogram import Tractogram
-from .chunks import weighted_chunks
+from .chunks import Source, chunks_of, weighted_chunks
 from .traversal import count_passes
 
 if TYPE_CHECKING:
@@ -148,3 +149,47 @@ def density(
         counter.add(chunk, worth)
     counter.warn_if_outside()
     return counter.counts
+
+
+def ends_by_reason(source: Source, grid: Grid | Fod) -> dict[StopReason, NDArray[np.int32]]:
+    """Count the ends of streamlines in each voxel, by why they ended there.
+
+    Parameters
+    ----------
+    source : Tractogram, iterable of Tractogram, or path
+        RAS+ mm, with stop reasons.
+    grid : Grid or Fod
+        The grid of the maps; ends outside it are in none.
+
+    Returns
+    -------
+    dict of StopReason to (x, y, z) int32
+        Of reasons that ended a streamline; starts at the seed are left out.
+
+    Raises
+    ------
+    InvalidTractogramError
+        When no streamline has a reason.
+    InvalidParameterError
+        When the grid is none.
+    """
+    counter = PassCounter(grid, np.int32)
+    found: dict[StopReason, NDArray[np.int32]] = {}
+    n = 0
+    for chunk in chunks_of(source):
+        tips = np.stack([chunk.offsets[:-1], chunk.offsets[1:] - 1], axis=1).ravel()
+        voxels = np.rint(counter.grid.to_voxel(chunk.points[tips])).astype(np.int64)
+        inside = ((voxels >= 0) & (voxels < counter.grid.shape)).all(axis=1)
+        reasons = chunk.stop_reasons.ravel()
+        n += len(chunk)
+        for reason in StopReason:
+            here = reasons == reason
+            if reason is not StopReason.SEED and here.any():
+                counts = found.setdefault(reason, np.zeros(counter.grid.shape, np.int32))
+                np.add.at(counts, tuple(voxels[inside & here].T), 1)
+    if n and not found:
+        raise InvalidTractogramError(
+            "These streamlines do not tell why they ended; track again and save as .trx, or use "
+            "the tractogram that track returned."
+        )
+    return {reason: found[reason] for reason in sorted(found)}
