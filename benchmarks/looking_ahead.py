@@ -195,10 +195,10 @@ def _share(total: Any) -> str:
     return f"{100 * total.valid_share:.1f} / {100 * total.invalid_share:.2f}"
 
 
-def noisy_copy(fod: nt.Fod) -> nt.Fod:
+def noisy_copy(fod: nt.Fod, random_seed: int = 12) -> nt.Fod:
     """Return the FOD with noise in the voxels that hold one."""
     coefficients = fod.coefficients
-    noise = np.random.default_rng(12).normal(size=coefficients[fod.support].shape)
+    noise = np.random.default_rng(random_seed).normal(size=coefficients[fod.support].shape)
     coefficients[fod.support] += NOISE * fod.values[:, 0].max() * noise
     return nt.Fod(coefficients, fod.grid, basis=fod.basis, frame=fod.frame, name="noisy")
 

@@ -80,7 +80,8 @@ def main() -> None:
         "# Benchmarks",
         f"Written by `python benchmarks/report.py` on {datetime.date.today().isoformat()}. "
         "`python benchmarks/comparison.py` prints the first table on your own machine, `--json` "
-        "more of it; `napari-tractography bench` measures ours alone, without a checkout.",
+        "more of it; `napari-tractography bench` measures ours alone, without a checkout. How many "
+        "streamlines are valid is on another page: [Ground truths](truths.md).",
         "## Speed beside other programs",
         table(figures),
         "Every program gets the same FOD, mask, step, cone angle and largest length and seeds "

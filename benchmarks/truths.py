@@ -8,8 +8,11 @@ A bundle is a curve with a radius. Its FOD is made as a scanner would see it: a 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+import tempfile
+import weakref
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -20,6 +23,7 @@ from scipy.spatial.transform import Rotation
 
 import napari_tractography as nt
 from napari_tractography.fields.sh import sh_matrix
+from peers.mrtrix import write_fod
 
 Curve = NDArray[np.float64]
 
@@ -30,13 +34,16 @@ SHARPNESS = 10.0  # of the lobe along a fibre, exp(SHARPNESS (cos^2 - 1)): lmax 
 SUBPOINTS = 4
 SPACING_MM = 0.25  # of the points of curves
 LEAST = 0.05  # what a bundle fills of a voxel that counts
+FULL = 0.5  # of a voxel that is a bundle's
 NOISE = 0.02  # of the largest first coefficient, on every coefficient
 MARGIN_VOX = 2
 NEAR_END_MM = 6.0
 # Half A is to choose parameters by, B to report on: other angles to the grid, seeds and noise.
 HALVES = {"A": ((10.0, 20.0, 30.0), 1), "B": ((-25.0, 13.0, 50.0), 2)}
 # The diffusion of the signal of which constrained spherical deconvolution makes FODs.
-B_VALUE, ALONG, ACROSS, ISOTROPIC, N_GRADIENTS, SNR = 3000.0, 1.7e-3, 0.2e-3, 0.8e-3, 64, 20.0
+B_VALUE, ALONG, ACROSS, ISOTROPIC, N_GRADIENTS = 3000.0, 1.7e-3, 0.2e-3, 0.8e-3, 64
+# What FODs of bundles that are drawn are made by, and the signal-to-noise ratio of the scan.
+DRAWN_KINDS = {"exact": None, "csd20": 20.0, "csd30": 30.0}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -86,6 +93,23 @@ class Truth:
     seeded: Callable[[NDArray], NDArray] | None = None
     voxel_mm: float = VOXEL_MM
 
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        """How FODs of it can be made."""
+        return tuple(DRAWN_KINDS)
+
+    def make(
+        self,
+        n_seeds: int,
+        half: str = "A",
+        kind: str = "exact",
+        *,
+        repeat: int = 0,
+        at_ends: bool = False,
+    ) -> Made:
+        """Return an FOD of it; see :func:`make`."""
+        return make(self, n_seeds, half, kind, repeat=repeat, at_ends=at_ends)
+
     def turned(self, degrees: Sequence[float]) -> Truth:
         """Return it at another angle to the grid."""
         turn = Rotation.from_euler("xyz", degrees, degrees=True)
@@ -134,7 +158,7 @@ def phantomas(path: Path) -> Truth:
     """Return the geometry of a file of phantomas."""
     fibres = json.loads(path.read_text("utf-8"))["fiber_geometries"]
     return Truth(
-        path.stem,
+        f"phantomas-{path.stem}",
         tuple(
             Bundle(
                 name,
@@ -210,41 +234,108 @@ CUT_MM = 0.1585 * 6.0  # of a disc, 0.6 lie below 0.1585 of its radius
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Disc:
+    """The end of a tube: its centre, the unit vector along it, and its radius."""
+
+    centre: NDArray
+    axis: NDArray
+    radius_mm: float
+    voxel_mm: float
+
+    def holds(self, points_mm: NDArray) -> NDArray:
+        """Tell which points lie within 1.25 voxels along the bundle, and half a voxel across."""
+        away = points_mm - self.centre
+        along = away @ self.axis
+        across = np.linalg.norm(away - along[:, None] * self.axis, axis=1)
+        reach = self.radius_mm + self.voxel_mm / 2
+        return (np.abs(along) <= 1.25 * self.voxel_mm) & (across <= reach)
+
+
+@dataclass(frozen=True, slots=True)
+class Lesion:
+    """What a lesion leaves: a place before it and the direction to it, and the far end's number."""
+
+    before_mm: NDArray
+    along: NDArray
+    far_end: int = 1
+
+
+@dataclass(frozen=True, eq=False)
 class Made:
     """An FOD of a truth, and what is known of it.
 
     Attributes
     ----------
-    truth : Truth
+    name : str
+        Of the truth and how the FOD was made.
     fod : Fod
     filled : (n_bundles, x, y, z) float64
         What each bundle fills of a voxel.
     seeds_mm : (n, 3) float64
         Places of seeds, RAS+ mm: uniform in the bundles, each of which has as many.
-    ends : tuple of (centre, axis, radius)
-        Of all bundles; those at one place are one.
+    bundle_of : (n,) int
+        In which bundle each seed is.
+    ends : tuple
+        Of all bundles, each with `holds` of points; those at one place are one.
     ends_of : tuple of (int, int)
         The numbers of the ends of each bundle.
+    repeat : int
+        Number of the seeds and the noise; also of the random numbers of tracking.
+    least_inside : float
+        What part of a valid streamline's points its bundle holds.
+    tells_invalid : bool
+        Whether no other ends than those of one bundle are joined.
+    lesion : Lesion, optional
     """
 
-    truth: Truth
+    name: str
     fod: nt.Fod
     filled: NDArray
     seeds_mm: NDArray
-    ends: tuple = field(default=())
-    ends_of: tuple = field(default=())
+    bundle_of: NDArray
+    ends: tuple = ()
+    ends_of: tuple[tuple[int, int], ...] = ()
+    repeat: int = 0
+    least_inside: float = 0.0
+    tells_invalid: bool = True
+    lesion: Lesion | None = None
+
+    @cached_property
+    def image(self) -> Path:
+        """The FOD as tckgen reads it, in a file that goes with this object."""
+        folder = tempfile.TemporaryDirectory(prefix="truth-")
+        weakref.finalize(self, folder.cleanup)
+        return write_fod(self.fod, Path(folder.name) / "fod.nii")
+
+    def voxels(self, points_mm: NDArray) -> tuple[tuple[NDArray, ...], NDArray]:
+        """Return the nearest voxels of points, and which of them lie in the image."""
+        found = np.rint(self.fod.grid.to_voxel(points_mm)).astype(int)
+        inside = ((found >= 0) & (found < self.fod.grid.shape)).all(axis=1)
+        found[~inside] = 0
+        return tuple(found.T), inside
+
+    def at_ends(self, tips_mm: NDArray) -> NDArray:
+        """Return (n_tips, n_ends) bool: which end each tip lies at."""
+        return np.array([end.holds(tips_mm) for end in self.ends]).T
 
 
 def make(
-    truth: Truth, n_seeds: int, half: str = "A", *, csd: bool = False, at_ends: bool = False
+    truth: Truth,
+    n_seeds: int,
+    half: str = "A",
+    kind: str = "exact",
+    *,
+    repeat: int = 0,
+    at_ends: bool = False,
 ) -> Made:
     """Return the FOD of a truth: its lobes with some noise, or by CSD of a noisy scan.
 
-    With `at_ends` seeds lie within `NEAR_END_MM` of the first end of each bundle.
+    With `at_ends` seeds lie within `NEAR_END_MM` of the first end of each bundle. Another `repeat`
+    has other seeds and other noise.
     """
     degrees, number = HALVES[half]
     truth = truth.turned(degrees)
-    rng = np.random.default_rng(number)
+    rng = np.random.default_rng([number, repeat] if repeat else number)
     size, bundles = truth.voxel_mm, truth.bundles
     corners = np.concatenate([b.curve for b in bundles])
     reach = max(b.radius_mm for b in bundles) + MARGIN_VOX * size
@@ -270,11 +361,12 @@ def make(
     share = np.array(held) / np.maximum(np.sum(held, axis=0), 1) / SUBPOINTS**3
     filled = np.zeros((len(bundles), *shape))
     filled.reshape(len(bundles), -1)[:, near] = np.mean(held, axis=2)
-    made = _deconvolved if csd else _lobes
+    snr = DRAWN_KINDS[kind]
     coefficients = np.zeros((*shape, (LMAX + 1) * (LMAX + 2) // 2), np.float32)
     there = filled.max(axis=0) >= LEAST
     chosen = there.reshape(-1)[near]
-    coefficients[there] = made(share[:, chosen], np.array(fibres)[:, chosen], rng)
+    mixed = share[:, chosen], np.array(fibres)[:, chosen]
+    coefficients[there] = _deconvolved(*mixed, snr, rng) if snr else _lobes(*mixed, rng)
     fod = nt.Fod(coefficients, affine, basis="tournier07", name=truth.name)
     seeds = []
     for k, inside in enumerate(held):
@@ -287,22 +379,42 @@ def make(
         n = (n_seeds + len(bundles) - 1 - k) // len(bundles)
         jitter = rng.uniform(-0.5, 0.5, (n, 3)) * size / SUBPOINTS
         seeds.append(own[rng.integers(len(own), size=n)] + jitter)
-    ends, ends_of = _ends(bundles, size)
-    return Made(truth, fod, filled, np.concatenate(seeds), ends, ends_of)
+    ends, numbers = ends_of(bundles, size)
+    lesion = None
+    if truth.lesion is not None:
+        middle = len(bundles[0].curve) // 2
+        along = bundles[0].tangents[middle]
+        lesion = Lesion(bundles[0].curve[middle] + MET_MM * along, along)
+    return Made(
+        f"{truth.name}, {kind}",
+        fod,
+        filled,
+        np.concatenate(seeds),
+        np.repeat(np.arange(len(seeds)), [len(own) for own in seeds]),
+        ends,
+        numbers,
+        repeat,
+        lesion=lesion,
+    )
 
 
-def _ends(bundles: Sequence[Bundle], voxel_mm: float) -> tuple[tuple, tuple]:
-    ends: list[tuple] = []
+def ends_of(
+    bundles: Sequence[Bundle], voxel_mm: float
+) -> tuple[tuple[Disc, ...], tuple[tuple[int, int], ...]]:
+    """Return the ends of all bundles, those at one place as one, and their numbers by bundle."""
+    ends: list[Disc] = []
     numbers = []
     for bundle in bundles:
         pair = []
         for at in (0, -1):
             centre = bundle.curve[at]
-            known = [k for k, end in enumerate(ends) if np.linalg.norm(end[0] - centre) < voxel_mm]
+            known = [
+                k for k, end in enumerate(ends) if np.linalg.norm(end.centre - centre) < voxel_mm
+            ]
             if not known:
-                ends.append((centre, bundle.tangents[at], bundle.radius_mm))
+                ends.append(Disc(centre, bundle.tangents[at], bundle.radius_mm, voxel_mm))
             pair.append(known[0] if known else len(ends) - 1)
-        numbers.append(tuple(pair))
+        numbers.append((pair[0], pair[1]))
     return tuple(ends), tuple(numbers)
 
 
@@ -323,7 +435,7 @@ def _lobes(share: NDArray, fibres: NDArray, rng: np.random.Generator) -> NDArray
     return np.asarray(coefficients + NOISE * coefficients[:, 0].max() * noise, np.float32)
 
 
-def _deconvolved(share: NDArray, fibres: NDArray, rng: np.random.Generator) -> NDArray:
+def _deconvolved(share: NDArray, fibres: NDArray, snr: float, rng: np.random.Generator) -> NDArray:
     """Return FODs by constrained spherical deconvolution (DIPY's) of a scan with Rician noise."""
     from dipy.core.gradients import gradient_table
     from dipy.reconst.csdeconv import ConstrainedSphericalDeconvModel
@@ -343,7 +455,7 @@ def _deconvolved(share: NDArray, fibres: NDArray, rng: np.random.Generator) -> N
         decay = np.exp(-B_VALUE * (ACROSS + (ALONG - ACROSS) * cosines**2))
         signal += np.einsum("vp,vpg->vg", part, decay)
     scan = np.concatenate([np.ones((len(signal), 1)), signal], axis=1)
-    noise = rng.normal(size=(2, *scan.shape)) / SNR
+    noise = rng.normal(size=(2, *scan.shape)) / snr
     scan = np.hypot(scan + noise[0], noise[1])
     model = ConstrainedSphericalDeconvModel(
         table, (np.array([ALONG, ACROSS, ACROSS]), 1.0), sh_order_max=LMAX
@@ -374,6 +486,10 @@ class Score:
         Voxels that valid streamlines visit, in bundles and outside, over those of bundles.
     passed, met : int
         Of a lesion: streamlines that come to the far end, and those that come to its plane.
+    tells_invalid : bool
+        Whether invalid ones can be told.
+    spread : float
+        Standard error of `valid_share` as repeats differ; not a number of a single one.
     """
 
     n_seeds: int
@@ -384,6 +500,8 @@ class Score:
     overreach: float
     passed: int = 0
     met: int = 0
+    tells_invalid: bool = True
+    spread: float = float("nan")
 
     @property
     def valid_share(self) -> float:
@@ -397,68 +515,141 @@ class Score:
 
     @property
     def invalid_share(self) -> float:
-        """Of streamlines."""
-        return self.invalid / max(self.n_streamlines, 1)
+        """Of streamlines; not a number where invalid ones cannot be told."""
+        return self.invalid / max(self.n_streamlines, 1) if self.tells_invalid else float("nan")
 
     def error(self, share: float) -> float:
         """Return the binomial error of a share of the streamlines."""
         return float(np.sqrt(share * (1 - share) / max(self.n_streamlines, 1)))
 
 
-def at_ends(made: Made, tips_mm: NDArray) -> NDArray:
-    """Return (n_tips, n_ends) bool: which end each tip lies at.
+def pooled(scores: Sequence[Score]) -> Score:
+    """Return the score of repeats as one: sums of counts, means of overlap and overreach."""
 
-    That is within a voxel of the end along the bundle, and half a voxel from its section.
-    """
-    size = made.truth.voxel_mm
-    found = []
-    for centre, axis, radius in made.ends:
-        away = tips_mm - centre
-        along = away @ axis
-        across = np.linalg.norm(away - along[:, None] * axis, axis=1)
-        found.append((np.abs(along) <= 1.25 * size) & (across <= radius + size / 2))
-    return np.array(found).T
+    def total(name: str) -> int:
+        return sum(getattr(score, name) for score in scores)
+
+    shares = [score.valid_share for score in scores]
+    return replace(
+        scores[0],
+        **{
+            name: total(name)
+            for name in ("n_seeds", "n_streamlines", "valid", "invalid", "passed", "met")
+        },
+        overlap=float(np.mean([score.overlap for score in scores])),
+        overreach=float(np.mean([score.overreach for score in scores])),
+        spread=float(np.std(shares, ddof=1) / np.sqrt(len(shares))) if len(shares) > 1 else np.nan,
+    )
 
 
-def score(made: Made, points: NDArray, offsets: NDArray, n_seeds: int) -> Score:
-    """Score streamlines: points (n_points, 3) RAS+ mm, from offsets[i] to offsets[i + 1]."""
-    n = len(offsets) - 1
-    first, last = (at_ends(made, points[at]) for at in (offsets[:-1], offsets[1:] - 1))
+def score(made: Made, lines: nt.Tractogram) -> Score:
+    """Score streamlines."""
+    points, offsets = lines.points, lines.offsets
+    n = len(lines)
+    first, last = (made.at_ends(points[at]) for at in (offsets[:-1], offsets[1:] - 1))
+    where, inside = made.voxels(points)
     valid = np.zeros(n, bool)
-    for one, other in made.ends_of:
-        valid |= (first[:, one] & last[:, other]) | (first[:, other] & last[:, one])
+    for k, (one, other) in enumerate(made.ends_of):
+        joined = (first[:, one] & last[:, other]) | (first[:, other] & last[:, one])
+        if made.least_inside and n:
+            held = (made.filled[k][where] >= FULL) & inside
+            share = np.add.reduceat(held, offsets[:-1], dtype=float) / np.diff(offsets)
+            joined &= share >= made.least_inside
+        valid |= joined
     invalid = first.any(axis=1) & last.any(axis=1) & ~valid
-    voxels = np.rint(made.fod.grid.to_voxel(points)).astype(int)
-    inside = ((voxels >= 0) & (voxels < made.fod.grid.shape)).all(axis=1)
-    inside &= np.repeat(valid, np.diff(offsets))
+    of_valid = inside & np.repeat(valid, np.diff(offsets))
     visited = np.zeros(made.fod.grid.shape, bool)
-    visited[tuple(voxels[inside].T)] = True
-    bundles = made.filled.max(axis=0) >= 0.5
+    visited[tuple(axis[of_valid] for axis in where)] = True
+    most = made.filled.max(axis=0)
+    bundles = most >= FULL
     passed = met = 0
-    if made.truth.lesion is not None:
-        bundle = made.truth.bundles[0]
-        middle = len(bundle.curve) // 2
-        along = (points - bundle.curve[middle]) @ bundle.tangents[middle]
-        furthest = np.maximum.reduceat(along, offsets[:-1]) if n else np.zeros(0)
-        met = int((furthest > MET_MM).sum())
-        passed = int((first[:, 1] | last[:, 1]).sum())
+    if made.lesion is not None:
+        along = (points - made.lesion.before_mm) @ made.lesion.along
+        met = int((np.maximum.reduceat(along, offsets[:-1]) > 0).sum()) if n else 0
+        passed = int((first | last)[:, made.lesion.far_end].sum())
     return Score(
-        n_seeds,
+        len(made.seeds_mm),
         n,
         int(valid.sum()),
         int(invalid.sum()),
         float((visited & bundles).sum() / bundles.sum()),
-        float((visited & (made.filled.max(axis=0) <= 0)).sum() / bundles.sum()),
+        float((visited & (most <= 0)).sum() / bundles.sum()),
         passed,
         met,
+        made.tells_invalid,
     )
 
 
-def why(made: Made, points: NDArray, offsets: NDArray, reasons: NDArray) -> Iterator[tuple]:
-    """Yield of each tip at no end its reason, and whether it lies inside a bundle."""
-    tips = np.stack([offsets[:-1], offsets[1:] - 1], axis=1)
-    for column in (0, 1):
-        at = points[tips[:, column]]
-        lost = ~at_ends(made, at).any(axis=1)
-        held = np.any([b.holds(at) for b in made.truth.bundles], axis=0)
-        yield from zip(reasons[lost, column].tolist(), held[lost].tolist(), strict=True)
+# ---------------------------------------------------------------------------- ends that are lost
+
+# Where they lie, by voxels.
+PLACES = (
+    "in its bundle",
+    "in its bundle, at the FOD's edge",
+    "beside it",
+    "beside it, at the FOD's edge",
+    "past its end",
+    "in another bundle",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Lost:
+    """Ends of streamlines that lie at no end of a bundle.
+
+    Attributes
+    ----------
+    points_mm : (n, 3) float32
+    reasons : (n,) uint8
+        Why streamlines ended there.
+    places : (n,) int
+        Which of `PLACES` they are in, seen from the bundle of the seed.
+    n_ends : int
+        Of all streamlines, lost or not.
+    """
+
+    points_mm: NDArray
+    reasons: NDArray
+    places: NDArray
+    n_ends: int
+
+    @classmethod
+    def of(cls, made: Made, lines: nt.Tractogram) -> Lost:
+        """Return those of our streamlines."""
+        at = np.stack([lines.offsets[:-1], lines.offsets[1:] - 1], axis=1).ravel()
+        tips = lines.points[at]
+        lost = ~made.at_ends(tips).any(axis=1)
+        own = np.repeat(made.bundle_of[lines.seed_index], 2)[lost]
+        places = _places(made, tips[lost], own)
+        return cls(tips[lost], lines.stop_reasons.ravel()[lost], places, len(at))
+
+    def tractogram(self) -> nt.Tractogram:
+        """Return each as a streamline of its own, of which the other end is the seed's."""
+        reasons = np.stack([self.reasons, np.zeros_like(self.reasons)], axis=1)
+        return nt.Tractogram(
+            self.points_mm, np.arange(len(self.points_mm) + 1), stop_reasons=reasons
+        )
+
+
+def _places(made: Made, tips_mm: NDArray, own: NDArray) -> NDArray:
+    """Return which of `PLACES` tips are in, whose seeds are in the bundles `own`."""
+    where, inside = made.voxels(tips_mm)
+    held = (made.filled[(slice(None), *where)] >= FULL) & inside
+    in_own = held[own, np.arange(len(own))]
+    padded = np.pad(made.fod.support, 1)
+    edge = np.zeros(len(own), bool)
+    for axis in range(3):
+        for step in (0, 2):
+            beside = [axis_of + 1 for axis_of in where]
+            beside[axis] = where[axis] + step
+            edge |= ~padded[tuple(beside)]
+    edge |= ~inside
+    past = np.zeros(len(own), bool)
+    for k, pair in enumerate(made.ends_of):
+        mine = own == k
+        if not mine.any():
+            continue
+        centres = made.fod.grid.to_mm(np.argwhere(made.filled[k] >= FULL))
+        nearest = centres[cKDTree(centres).query(tips_mm[mine])[1]]
+        past[mine] = np.any([made.ends[end].holds(nearest) for end in pair], axis=0)
+    return np.select([in_own, held.any(axis=0), past], [0 + edge, 5, 4], 2 + edge)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import tempfile
@@ -161,11 +162,13 @@ def _write(volume: NDArray[Any], fod: Fod, path: Path) -> None:
     nib.save(image, path)
 
 
-def run_tckgen(fod: Path, out: Path, arguments: dict[str, Any]) -> Path:
+def run_tckgen(
+    fod: Path, out: Path, arguments: dict[str, Any], random_seed: int | None = None
+) -> Path:
     """Run tckgen with ``-name value`` for each argument; return `out`.
 
     True is no value; a list gives the option once for each of its values, a tuple is the values of
-    an option that takes several.
+    an option that takes several. With a random seed and no threads it gives the same again.
 
     Raises
     ------
@@ -177,8 +180,9 @@ def run_tckgen(fod: Path, out: Path, arguments: dict[str, Any]) -> Path:
         for one in value if isinstance(value, list) else [value]:
             values = one if isinstance(one, tuple) else () if one is True else (one,)
             words += [f"-{name}", *map(str, values)]
+    env = None if random_seed is None else {**os.environ, "MRTRIX_RNG_SEED": str(random_seed)}
     result = subprocess.run(
-        [*words, str(fod), str(out)], capture_output=True, text=True, check=False
+        [*words, str(fod), str(out)], capture_output=True, text=True, check=False, env=env
     )
     if result.returncode:
         raise BackendError(f"tckgen failed: {' '.join(result.stderr.split())}")
