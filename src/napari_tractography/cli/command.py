@@ -29,6 +29,7 @@ from .ending import PROGRAM
 from .flags import in_flags
 from .info import add_info
 from .measure import add_measure
+from .page import add_page
 from .profile import add_profile
 from .replay import add_replay
 from .select import add_select
@@ -129,6 +130,7 @@ def make_parser() -> argparse.ArgumentParser:
         add_visitation,
         add_connectome,
         add_coherence,
+        add_page,
         add_replay,
         add_bench,
         add_demo,

@@ -52,6 +52,7 @@ SPELT = {
     "backend": "--backend",
     "basis": "--basis",
     "dtype": "--dtype",
+    "every": "--every",
     "frame": "--frame",
     "include_rule": "--include-rule",
     "kind": "--kind",
@@ -61,6 +62,7 @@ SPELT = {
     "order": "--order",
     "radius_mm": "--radius",
     "select": "--select",
+    "theme": "--theme",
     "weights": "--weights",
 }
 THOUSANDS = {"k": 10**3, "m": 10**6}  # as MRtrix3 writes numbers, in either case

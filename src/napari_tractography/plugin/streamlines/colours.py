@@ -82,6 +82,11 @@ def rgba_of(colour: Any) -> RGBA:
     return r, g, b, a
 
 
+def hex_of(rgba: RGBA) -> str:
+    """Return "#rrggbb" of a colour, without its opacity."""
+    return "#" + "".join(f"{round(255 * part):02x}" for part in rgba[:3])
+
+
 @dataclass(frozen=True, slots=True)
 class Colours:
     """Colours of all points of a tractogram, and what they mean."""
@@ -95,6 +100,20 @@ class Colours:
     colormap: str = ""  # the colormap of a number, else ""
     # tuple of (str, RGB): the colours of named kinds, where the colour stands for one.
     categories: tuple[tuple[str, RGB], ...] = ()
+
+    @property
+    def rgb(self) -> NDArray[np.uint8]:
+        """(n_points, 3) uint8: the colours of all points without their opacity."""
+        return np.rint(255 * np.clip(self.rgba[:, :3], 0, 1)).astype(np.uint8)
+
+    @property
+    def meaning(self) -> str:
+        """What the colours stand for, as a sentence."""
+        if self.limits is None:
+            return f"Colours: {self.label.lower()}."
+        low, high = self.limits
+        unit = f" {self.unit}" if self.unit else ""
+        return f"Colours: {self.label.lower()}, {low:.3g} to {high:.3g}{unit} ({self.colormap})."
 
     def shown_in(self, unit: str) -> Colours:
         """Return the same with limits in the unit of a volume, for a legend."""

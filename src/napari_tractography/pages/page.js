@@ -1,0 +1,759 @@
+// What an interactive page does. It is put into one file with three.js, the data and the style by
+// page.py, which says what the data are; it fetches nothing.
+"use strict";
+{
+  const POINTS_A_ROW = 2048; // of a texture; every WebGL 2 has as many
+  const CORNERS = 6; // of the two triangles that draw a segment
+  const FIRST_BUDGET = 600_000; // segments that are drawn while the camera moves, to begin with
+  const FRAME_MS = 1000 / 60;
+  const REST_MS = 180; // without a movement, after which everything is drawn
+  const STILL_SEGMENTS = 250_000; // of a picture without WebGL
+  const MIN_COSINE = 0.35; // between an axis and the way to an edge, below which it has no letter
+  const FORWARD = [0.6, -0.65, -0.35]; // from above, the front left
+  const THEMES = { dark: [0, 0, 0], light: [1, 1, 1] };
+  const SIDES = { Front: [[0, -1, 0], [0, 0, 1]], Left: [[1, 0, 0], [0, 0, 1]], Above: [[0, 0, -1], [0, 1, 0]] };
+
+  // -- the data ---------------------------------------------------------------------------------
+
+  const element = (id) => document.getElementById(id);
+
+  function make(tag, text = "", properties = {}) {
+    const made = Object.assign(document.createElement(tag), properties);
+    made.textContent = text; // names are text, never markup
+    return made;
+  }
+
+  function say(text) {
+    element("status").textContent = text;
+    element("status").hidden = !text;
+  }
+
+  function fail(text) {
+    say(text);
+    document.documentElement.dataset.state = "failed";
+  }
+
+  async function inflated(id) {
+    const text = element(id).textContent;
+    let bytes;
+    if (Uint8Array.fromBase64) bytes = Uint8Array.fromBase64(text);
+    else {
+      const letters = atob(text);
+      bytes = new Uint8Array(letters.length);
+      for (let i = 0; i < letters.length; i++) bytes[i] = letters.charCodeAt(i);
+    }
+    const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"));
+    return new Uint8Array(await new Response(stream).arrayBuffer());
+  }
+
+  // Whole numbers as page.py packs them: columns one after the other, of each the lowest bytes of
+  // all rows, then the next; 0, 1, 2, 3, 4 stand for 0, -1, 1, -2, 2.
+  async function unpacked({ id, rows, columns, planes }) {
+    const bytes = await inflated(id);
+    if (bytes.length !== rows * columns * planes) throw new RangeError("too short");
+    const numbers = new Int32Array(rows * columns);
+    for (let column = 0; column < columns; column++)
+      for (let row = 0; row < rows; row++) {
+        let folded = 0;
+        for (let plane = planes - 1; plane >= 0; plane--)
+          folded = (folded << 8) | bytes[(column * planes + plane) * rows + row];
+        numbers[row * columns + column] = (folded >>> 1) ^ -(folded & 1);
+      }
+    return numbers;
+  }
+
+  // Points of a texture: x, y, z in steps from the lowest, and whether a line comes here (1) and
+  // goes on (2). Stored are second differences along each streamline.
+  async function pointsOf(bundle) {
+    const counts = await unpacked(bundle.counts);
+    const numbers = await unpacked(bundle.points);
+    const n = bundle.points.rows;
+    const texels = new Uint16Array(4 * POINTS_A_ROW * Math.max(Math.ceil(n / POINTS_A_ROW), 1));
+    const start = [0, 0, 0];
+    let row = 0;
+    for (const count of counts) {
+      const first = row, last = row + count - 1;
+      for (let axis = 0; axis < 3; axis++) {
+        let at = (start[axis] += numbers[3 * first + axis]), way = 0;
+        texels[4 * first + axis] = at;
+        for (let i = first + 1; i <= last; i++) {
+          way += numbers[3 * i + axis];
+          texels[4 * i + axis] = at += way;
+        }
+      }
+      for (let i = first; i <= last; i++) texels[4 * i + 3] = (i > first) | ((i < last) << 1);
+      row += count;
+    }
+    if (row !== n) throw new RangeError("counts and points differ");
+    return texels;
+  }
+
+  async function coloursOf(bundle) {
+    const numbers = await unpacked(bundle.colours);
+    const texels = new Uint8Array(4 * POINTS_A_ROW * Math.max(Math.ceil(bundle.points.rows / POINTS_A_ROW), 1));
+    for (let channel = 0; channel < 3; channel++)
+      for (let i = 0, at = 0; i < bundle.points.rows; i++)
+        texels[4 * i + channel] = at += numbers[3 * i + channel];
+    return texels;
+  }
+
+  async function voxelsOf(volume) {
+    const numbers = await unpacked(volume.voxels);
+    const voxels = new Uint8Array(numbers.length);
+    for (let i = 0, at = 0; i < numbers.length; i++) voxels[i] = at += numbers[i];
+    return voxels;
+  }
+
+  const rgbOf = (text) => [1, 3, 5].map((i) => parseInt(text.slice(i, i + 2), 16) / 255);
+
+  // -- how it is drawn --------------------------------------------------------------------------
+
+  const LINES = {
+    vertexShader: `
+      precision highp float;
+      precision highp int;
+      precision highp usampler2D;
+      uniform mat4 viewMatrix, projectionMatrix;
+      uniform usampler2D points;
+      uniform sampler2D colours;
+      uniform vec3 low, colour, middle;
+      uniform vec2 canvas;
+      uniform float size, width, radius;
+      uniform int colouring;
+      out vec3 tint;
+      out float across, far;
+
+      uvec4 at(int i) { return texelFetch(points, ivec2(i % ${POINTS_A_ROW}, i / ${POINTS_A_ROW}), 0); }
+      vec3 mm(uvec4 point) { return vec3(point.xyz) * size + low; }
+
+      void main() {
+        int segment = gl_VertexID / ${CORNERS}, corner = gl_VertexID % ${CORNERS};
+        uvec4 point = at(segment);
+        if ((point.a & 2u) == 0u) {  // the last of its streamline
+          gl_Position = vec4(2.0, 2.0, 2.0, 1.0);
+          return;
+        }
+        int i = segment + int(corner == 1 || corner == 2 || corner == 4);
+        float side = corner == 2 || corner == 4 || corner == 5 ? 1.0 : -1.0;
+        if (i > segment) point = at(i);
+        vec3 here = mm(point);
+        vec3 to = (point.a & 1u) == 0u ? vec3(0.0) : here - mm(at(i - 1));
+        vec3 on = (point.a & 2u) == 0u ? vec3(0.0) : mm(at(i + 1)) - here;
+
+        mat4 view = projectionMatrix * viewMatrix;
+        vec2 way = (view * vec4(to + on, 0.0)).xy * canvas;
+        float reach = length(way);
+        vec2 normal = reach > 1e-6 ? vec2(-way.y, way.x) / reach : vec2(1.0, 0.0);
+        gl_Position = view * vec4(here, 1.0);
+        gl_Position.xy += side * normal * width / canvas;
+        across = side;
+
+        vec3 parts = abs(to) + abs(on);
+        float sum = length(parts);
+        vec3 by_direction = sum > 0.0 ? parts / sum : vec3(0.5);
+        vec3 by_point = texelFetch(colours, ivec2(i % ${POINTS_A_ROW}, i / ${POINTS_A_ROW}), 0).rgb;
+        tint = colouring == 0 ? by_direction : colouring == 1 ? colour : by_point;
+        vec3 sight = vec3(viewMatrix[0][2], viewMatrix[1][2], viewMatrix[2][2]);
+        float seen = dot(sight, to + on) / max(length(to + on), 1e-6);
+        tint *= 0.4 + 0.6 * sqrt(max(1.0 - seen * seen, 0.0));  // darker where it comes at the eye
+        far = clamp(0.5 - 0.5 * dot(sight, here - middle) / radius, 0.0, 1.0);
+      }`,
+    fragmentShader: `
+      precision highp float;
+      in vec3 tint;
+      in float across, far;
+      uniform float opacity, width;
+      uniform vec3 ground;
+      out vec4 painted;
+      void main() {
+        float edge = width > 2.5 ? 1.0 - 0.45 * across * across * across * across : 1.0;
+        painted = vec4(mix(tint * edge, ground, 0.4 * far), opacity);
+      }`,
+  };
+  const SLICES = {
+    vertexShader: `
+      precision highp float;
+      uniform mat4 viewMatrix, projectionMatrix, affine;
+      uniform vec3 shape;
+      uniform int axis;
+      uniform float index;
+      out vec3 within;
+      in vec3 position;
+      void main() {
+        vec3 voxel = position * shape - 0.5;
+        voxel[axis] = index;
+        within = (voxel + 0.5) / shape;
+        gl_Position = projectionMatrix * viewMatrix * affine * vec4(voxel, 1.0);
+      }`,
+    fragmentShader: `
+      precision highp float;
+      precision highp int;
+      precision highp sampler3D;
+      uniform sampler3D voxels;
+      uniform vec3 shape;
+      in vec3 within;
+      out vec4 painted;
+      void main() {  // between the voxels of the body alone: around it they are 0
+        vec3 voxel = within * shape - 0.5, last = shape - 1.0, first = floor(voxel);
+        float sum = 0.0, weights = 0.0;
+        for (int corner = 0; corner < 8; corner++) {
+          vec3 end = vec3(corner & 1, (corner >> 1) & 1, corner >> 2);
+          vec3 near = 1.0 - abs(voxel - first - end);
+          float shade = texelFetch(voxels, ivec3(clamp(first + end, vec3(0.0), last)), 0).r;
+          float weight = near.x * near.y * near.z * float(shade > 0.0);
+          sum += weight * shade;
+          weights += weight;
+        }
+        if (weights < 0.5) discard;
+        painted = vec4(vec3(sum / weights), 1.0);
+      }`,
+  };
+
+  class Drawing {
+    constructor(page, canvas) {
+      this.page = page;
+      this.renderer = new THREE.WebGLRenderer({ canvas, antialias: true });
+      this.scene = new THREE.Scene();
+      this.camera = new THREE.OrthographicCamera();
+      this.ground = { value: new THREE.Vector3() };
+      this.screen = { value: new THREE.Vector2(1, 1) };
+      this.lines = [];
+      this.planes = [];
+      this.budget = FIRST_BUDGET;
+    }
+
+    material(shaders, uniforms, more = {}) {
+      return new THREE.RawShaderMaterial({
+        glslVersion: THREE.GLSL3, side: THREE.DoubleSide, uniforms, ...shaders, ...more,
+      });
+    }
+
+    addBundle(bundle, texels, colours) {
+      const height = texels.length / 4 / POINTS_A_ROW;
+      if (height > this.renderer.capabilities.maxTextureSize)
+        throw new RangeError("more points than this graphics card takes");
+      const points = new THREE.DataTexture(
+        texels, POINTS_A_ROW, height, THREE.RGBAIntegerFormat, THREE.UnsignedShortType);
+      points.internalFormat = "RGBA16UI";
+      points.needsUpdate = true;
+      const paint = new THREE.DataTexture(
+        colours ?? new Uint8Array(4), colours ? POINTS_A_ROW : 1, colours ? height : 1);
+      paint.needsUpdate = true;
+      const one = bundle.colour.startsWith("#") ? rgbOf(bundle.colour) : [0.5, 0.5, 0.5];
+      const isSolid = bundle.opacity >= 1;
+      const material = this.material(LINES, {
+        points: { value: points },
+        colours: { value: paint },
+        low: { value: new THREE.Vector3(...bundle.low) },
+        middle: { value: new THREE.Vector3(...this.page.middle_mm) },
+        radius: { value: this.page.radius_mm },
+        size: { value: this.page.step_mm },
+        colour: { value: new THREE.Vector3(...one) },
+        colouring: { value: colours ? 2 : bundle.colour === "direction" ? 0 : 1 },
+        width: { value: bundle.width },
+        opacity: { value: bundle.opacity },
+        ground: this.ground,
+        canvas: this.screen,
+      }, { transparent: !isSolid, depthWrite: isSolid });
+      const mesh = new THREE.Mesh(new THREE.BufferGeometry(), material);
+      mesh.frustumCulled = false;
+      mesh.userData = { segments: Math.max(bundle.points.rows - 1, 0), width: bundle.width };
+      mesh.visible = bundle.visible;
+      this.lines.push(mesh);
+      this.scene.add(mesh);
+    }
+
+    addVolume(volume, voxels) {
+      const texture = new THREE.Data3DTexture(voxels, ...volume.shape);
+      texture.format = THREE.RedFormat;
+      texture.unpackAlignment = 1;
+      texture.needsUpdate = true;
+      const corners = new Float32Array([0, 0, 0, 1, 1, 1, 0, 0, 0, 1, 1, 1]);
+      for (let axis = 0; axis < 3; axis++) {
+        const [u, v] = [0, 1, 2].filter((other) => other !== axis);
+        corners.fill(0);
+        [[0, 0], [1, 0], [1, 1], [0, 1]].forEach(([a, b], i) => {
+          corners[3 * i + u] = a;
+          corners[3 * i + v] = b;
+        });
+        const geometry = new THREE.BufferGeometry();
+        geometry.setAttribute("position", new THREE.BufferAttribute(corners.slice(), 3));
+        geometry.setIndex([0, 1, 2, 0, 2, 3]);
+        const mesh = new THREE.Mesh(geometry, this.material(SLICES, {
+          voxels: { value: texture },
+          affine: { value: new THREE.Matrix4().set(...volume.affine.flat()) },
+          shape: { value: new THREE.Vector3(...volume.shape) },
+          axis: { value: axis },
+          index: { value: volume.at[axis] },
+        }));
+        mesh.frustumCulled = false;
+        mesh.visible = volume.visible[axis];
+        this.planes.push(mesh);
+        this.scene.add(mesh);
+      }
+    }
+
+    setSlice(axis, index) { this.planes[axis].material.uniforms.index.value = index; }
+    show(number, isVisible) { this.lines[number].visible = isVisible; }
+    showSlice(axis, isVisible) { this.planes[axis].visible = isVisible; }
+
+    // Draw what a view sees; while it moves as many segments as stay smooth, an even part of each.
+    draw(view, isMoving) {
+      const { renderer, camera } = this;
+      const { clientWidth: width, clientHeight: height } = renderer.domElement;
+      const ratio = Math.min(window.devicePixelRatio || 1, 2);
+      const size = renderer.getDrawingBufferSize(new THREE.Vector2());
+      if (size.x !== Math.floor(width * ratio) || size.y !== Math.floor(height * ratio)) {
+        renderer.setPixelRatio(ratio);
+        renderer.setSize(width, height, false);
+      }
+      renderer.getDrawingBufferSize(this.screen.value);
+      const half = view.height / 2, reach = 4 * this.page.radius_mm + view.height;
+      Object.assign(camera, { top: half, bottom: -half, near: 0, far: 2 * reach });
+      camera.right = (half * width) / Math.max(height, 1);
+      camera.left = -camera.right;
+      camera.quaternion.copy(view.turn);
+      camera.position.set(0, 0, reach).applyQuaternion(view.turn).add(view.centre);
+      camera.updateProjectionMatrix();
+      const all = this.lines.reduce((sum, mesh) => sum + mesh.visible * mesh.userData.segments, 0);
+      const part = isMoving ? Math.min(1, this.budget / Math.max(all, 1)) : 1;
+      for (const mesh of this.lines) {
+        mesh.geometry.setDrawRange(0, CORNERS * Math.ceil(part * mesh.userData.segments));
+        mesh.material.uniforms.width.value = mesh.userData.width * ratio;
+      }
+      this.ground.value.set(...view.ground);
+      renderer.setClearColor(new THREE.Color().setRGB(...view.ground, THREE.LinearSRGBColorSpace));
+      renderer.outputColorSpace = THREE.LinearSRGBColorSpace;
+      renderer.render(this.scene, camera);
+    }
+
+    // Fewer segments where frames come late, more where they come in time.
+    learn(frameMs) {
+      if (frameMs > 1.4 * FRAME_MS) this.budget = Math.max(20_000, this.budget * 0.75);
+      else if (frameMs < 1.1 * FRAME_MS) this.budget = Math.min(1e8, this.budget * 1.15);
+    }
+  }
+
+  // A picture without WebGL: the same view, the far before the near.
+  class Still {
+    constructor(page, canvas) {
+      Object.assign(this, { page, canvas, bundles: [], volume: null });
+    }
+
+    addBundle(bundle, texels, colours) {
+      this.bundles.push({ bundle, texels, colours, visible: bundle.visible });
+    }
+
+    addVolume(volume, voxels) {
+      this.volume = { ...volume, voxels, at: [...volume.at], visible: [...volume.visible] };
+    }
+
+    setSlice(axis, index) { this.volume.at[axis] = index; }
+    show(number, isVisible) { this.bundles[number].visible = isVisible; }
+    showSlice(axis, isVisible) { this.volume.visible[axis] = isVisible; }
+    learn() {}
+
+    draw(view) {
+      const { canvas, page } = this;
+      const ratio = Math.min(window.devicePixelRatio || 1, 2);
+      canvas.width = canvas.clientWidth * ratio;
+      canvas.height = canvas.clientHeight * ratio;
+      const paper = canvas.getContext("2d");
+      paper.fillStyle = css(view.ground);
+      paper.fillRect(0, 0, canvas.width, canvas.height);
+      const scale = canvas.height / view.height;
+      const [right, up, back] = [[1, 0, 0], [0, 1, 0], [0, 0, 1]].map((axis) =>
+        new THREE.Vector3(...axis).applyQuaternion(view.turn));
+      const middle = [canvas.width / 2 - scale * right.dot(view.centre), canvas.height / 2 + scale * up.dot(view.centre)];
+      const project = (mm) => [middle[0] + scale * right.dot(mm), middle[1] - scale * up.dot(mm)];
+      if (this.volume) this.drawSlices(paper, project);
+      const pieces = [];
+      const shown = this.bundles.filter((each) => each.visible);
+      const share = STILL_SEGMENTS / Math.max(shown.length, 1);
+      for (const { bundle, texels, colours } of shown) {
+        const n = Math.min(bundle.points.rows - 1, share);
+        const mm = (i) => new THREE.Vector3(texels[4 * i], texels[4 * i + 1], texels[4 * i + 2])
+          .multiplyScalar(page.step_mm).add(new THREE.Vector3(...bundle.low));
+        for (let i = 0; i < n; i++) {
+          if (!(texels[4 * i + 3] & 2)) continue;
+          const from = mm(i), to = mm(i + 1), way = to.clone().sub(from).normalize();
+          const rgb = colours ? [0, 1, 2].map((k) => colours[4 * i + k] / 255)
+            : bundle.colour === "direction" ? [way.x, way.y, way.z].map(Math.abs) : rgbOf(bundle.colour);
+          const light = 0.4 + 0.6 * Math.sqrt(Math.max(1 - back.dot(way) ** 2, 0));
+          pieces.push([back.dot(from), project(from), project(to), css(rgb, light), bundle.width * ratio]);
+        }
+      }
+      pieces.sort((one, other) => one[0] - other[0]);
+      for (const [, from, to, colour, width] of pieces) {
+        paper.strokeStyle = colour;
+        paper.lineWidth = width;
+        paper.beginPath();
+        paper.moveTo(...from);
+        paper.lineTo(...to);
+        paper.stroke();
+      }
+    }
+
+    drawSlices(paper, project) {
+      const { shape, affine, voxels, at, visible } = this.volume;
+      const matrix = new THREE.Matrix4().set(...affine.flat());
+      for (let axis = 0; axis < 3; axis++) {
+        if (!visible[axis]) continue;
+        const [u, v] = [0, 1, 2].filter((other) => other !== axis);
+        const picture = new ImageData(shape[u], shape[v]);
+        const strides = [1, shape[0], shape[0] * shape[1]];
+        for (let j = 0; j < shape[v]; j++)
+          for (let i = 0; i < shape[u]; i++) {
+            const shade = voxels[i * strides[u] + j * strides[v] + at[axis] * strides[axis]];
+            picture.data.set([shade, shade, shade, shade > 4 ? 255 : 0], 4 * (i + shape[u] * j));
+          }
+        const sheet = new OffscreenCanvas(shape[u], shape[v]);
+        sheet.getContext("2d").putImageData(picture, 0, 0);
+        const corner = (i, j) => {
+          const voxel = [0, 0, 0];
+          [voxel[axis], voxel[u], voxel[v]] = [at[axis], i - 0.5, j - 0.5];
+          return project(new THREE.Vector3(...voxel).applyMatrix4(matrix));
+        };
+        const [origin, along, down] = [corner(0, 0), corner(1, 0), corner(0, 1)];
+        paper.setTransform(along[0] - origin[0], along[1] - origin[1], down[0] - origin[0], down[1] - origin[1], ...origin);
+        paper.drawImage(sheet, 0, 0);
+        paper.resetTransform();
+      }
+    }
+  }
+
+  const css = (rgb, light = 1) => `rgb(${rgb.map((x) => Math.round(255 * light * x)).join(" ")})`;
+
+  // -- the view ---------------------------------------------------------------------------------
+
+  function turnOf(forward, up) {
+    const back = new THREE.Vector3(...forward).negate().normalize();
+    const right = new THREE.Vector3(...up).cross(back).normalize();
+    const basis = new THREE.Matrix4().makeBasis(right, back.clone().cross(right), back);
+    return new THREE.Quaternion().setFromRotationMatrix(basis);
+  }
+
+  class Viewer {
+    constructor(page, canvas, drawing) {
+      Object.assign(this, { page, canvas, drawing, frame: 0, lastMove: 0, lastFrame: 0 });
+      this.view = { centre: new THREE.Vector3(), turn: new THREE.Quaternion(), height: 1, ground: [0, 0, 0] };
+      this.pointers = new Map();
+      this.reset();
+    }
+
+    reset() {
+      const camera = this.page.camera;
+      this.look(camera?.forward ?? FORWARD, camera?.up ?? [0, 0, 1]);
+      if (!camera) return;
+      this.view.centre.set(...camera.center);
+      this.view.height = camera.height_mm;
+    }
+
+    // Look along a direction at all there is.
+    look(forward, up) {
+      this.view.turn.copy(turnOf(forward, up));
+      this.view.centre.set(...this.page.middle_mm);
+      const aspect = this.canvas.clientWidth / Math.max(this.canvas.clientHeight, 1);
+      this.view.height = (2.1 * this.page.radius_mm) / Math.min(1, aspect || 1);
+      this.update();
+    }
+
+    // Draw soon: `isMoving` as much as stays smooth, and everything once it rests.
+    update(isMoving = false) {
+      if (isMoving) this.lastMove = performance.now();
+      if (!this.frame) this.frame = requestAnimationFrame((now) => this.draw(now));
+    }
+
+    draw(now) {
+      this.frame = 0;
+      const isMoving = performance.now() - this.lastMove < REST_MS;
+      if (isMoving && now - this.lastFrame < 1000) this.drawing.learn(now - this.lastFrame);
+      this.lastFrame = now;
+      this.drawing.draw(this.view, isMoving);
+      this.writeLetters();
+      if (isMoving) {
+        clearTimeout(this.resting);
+        this.resting = setTimeout(() => this.update(), REST_MS);
+      }
+    }
+
+    letters() {
+      const found = {};
+      for (const [axis, low, high] of [[[1, 0, 0], "left", "right"], [[0, 1, 0], "bottom", "top"]]) {
+        const way = new THREE.Vector3(...axis).applyQuaternion(this.view.turn).toArray();
+        const largest = [0, 1, 2].reduce((best, i) => (Math.abs(way[i]) > Math.abs(way[best]) ? i : best));
+        const ends = Math.abs(way[largest]) > MIN_COSINE ? this.page.letters[largest] : ["", ""];
+        found[high] = ends[+(way[largest] > 0)];
+        found[low] = ends[+(way[largest] <= 0)];
+      }
+      return found;
+    }
+
+    writeLetters() {
+      for (const [edge, letter] of Object.entries(this.letters())) element(edge).textContent = letter;
+    }
+
+    turn(dx, dy, dz = 0) {
+      for (const [axis, angle] of [[[0, 1, 0], -dx], [[1, 0, 0], -dy], [[0, 0, 1], dz]])
+        this.view.turn.multiply(new THREE.Quaternion().setFromAxisAngle(new THREE.Vector3(...axis), angle));
+      this.view.turn.normalize();
+      this.update(true);
+    }
+
+    // Move what is seen by pixels.
+    pan(dx, dy) {
+      const mm = this.view.height / this.canvas.clientHeight;
+      this.view.centre.add(new THREE.Vector3(-dx * mm, dy * mm, 0).applyQuaternion(this.view.turn));
+      this.update(true);
+    }
+
+    // Zoom, while what is under a place of the canvas stays there.
+    zoom(factor, x = this.canvas.clientWidth / 2, y = this.canvas.clientHeight / 2) {
+      const [dx, dy] = [x - this.canvas.clientWidth / 2, y - this.canvas.clientHeight / 2];
+      this.pan(-dx, -dy);
+      const before = this.view.height;
+      this.view.height = Math.min(Math.max(before / factor, this.page.radius_mm / 1e3), this.page.radius_mm * 100);
+      this.pan(dx, dy);
+    }
+
+    listen() {
+      const { canvas, pointers } = this;
+      const at = (event) => [event.offsetX, event.offsetY];
+      canvas.addEventListener("pointerdown", (event) => {
+        canvas.setPointerCapture(event.pointerId);
+        pointers.set(event.pointerId, at(event));
+      });
+      for (const name of ["pointerup", "pointercancel"])
+        canvas.addEventListener(name, (event) => pointers.delete(event.pointerId));
+      canvas.addEventListener("pointermove", (event) => {
+        const before = pointers.get(event.pointerId);
+        if (!before) return;
+        const now = at(event), [dx, dy] = [now[0] - before[0], now[1] - before[1]];
+        pointers.set(event.pointerId, now);
+        if (pointers.size === 1) {
+          if (event.shiftKey || event.buttons & 6) this.pan(dx, dy);
+          else this.turn(dx / 200, dy / 200);
+          return;
+        }
+        const [[, other]] = [...pointers].filter(([id]) => id !== event.pointerId);
+        const [was, is] = [before, now].map(([x, y]) => [x - other[0], y - other[1]]);
+        this.pan(dx / 2, dy / 2);
+        this.turn(0, 0, Math.atan2(is[1], is[0]) - Math.atan2(was[1], was[0]));
+        this.zoom(Math.hypot(...is) / Math.max(Math.hypot(...was), 1), (now[0] + other[0]) / 2, (now[1] + other[1]) / 2);
+      });
+      canvas.addEventListener("contextmenu", (event) => event.preventDefault());
+      canvas.addEventListener("wheel", (event) => {
+        event.preventDefault();
+        const lines = event.deltaMode === 1 ? 16 : 1;
+        this.zoom(Math.exp(-event.deltaY * lines * 0.0015), ...at(event));
+      }, { passive: false });
+    }
+  }
+
+  // -- the panel --------------------------------------------------------------------------------
+
+  function eye(name, isVisible, show) {
+    const button = make("button", "", { className: "eye", title: `Show or hide ${name}` });
+    button.setAttribute("aria-label", `Show ${name}`);
+    const set = (value) => {
+      button.setAttribute("aria-pressed", String(value));
+      show(value);
+    };
+    button.addEventListener("click", () => set(button.getAttribute("aria-pressed") !== "true"));
+    button.setAttribute("aria-pressed", String(isVisible));
+    return button;
+  }
+
+  function fillBundles(page, viewer) {
+    for (const [number, bundle] of page.bundles.entries()) {
+      const row = make("li");
+      const swatch = make("span", "", { className: "swatch" });
+      if (bundle.colour.startsWith("#")) swatch.style.background = bundle.colour;
+      else swatch.classList.add(bundle.colour === "direction" ? "direction" : "several");
+      const n = bundle.counts.rows.toLocaleString("en");
+      const of = bundle.n_all > bundle.counts.rows ? ` of ${bundle.n_all.toLocaleString("en")}` : "";
+      row.append(
+        eye(bundle.name, bundle.visible, (isVisible) => {
+          viewer.drawing.show(number, isVisible);
+          viewer.update();
+        }),
+        swatch,
+        make("span", bundle.name, { className: "name" }),
+        make("span", n + of, { className: "count", title: `${n}${of} streamlines` }),
+      );
+      element("bundles").append(row);
+    }
+    const meanings = page.bundles.filter((bundle) => bundle.meaning).map((bundle) => bundle.meaning);
+    element("meaning").textContent = [...new Set(meanings)].join(" ");
+  }
+
+  function fillSlices(page, viewer) {
+    const volume = page.volume;
+    for (const [axis, name] of page.slices.entries()) {
+      const row = make("li");
+      const slider = make("input", "", {
+        type: "range", min: 0, max: volume.shape[axis] - 1, step: 1, value: volume.at[axis],
+      });
+      slider.setAttribute("aria-label", `${name} slice`);
+      const position = make("output");
+      const told = () => {
+        const voxel = volume.shape.map((n) => (n - 1) / 2);
+        voxel[axis] = +slider.value;
+        const along = volume.affine[axis];
+        const mm = along[0] * voxel[0] + along[1] * voxel[1] + along[2] * voxel[2] + along[3];
+        const [low, high] = page.letters[axis];
+        const shown = Math.abs(mm * page.units_a_mm).toFixed(page.units_a_mm === 1 ? 0 : 1);
+        position.textContent = low ? `${shown} ${mm < 0 ? low : high}` : `${mm < 0 ? "-" : ""}${shown}`;
+      };
+      slider.addEventListener("input", () => {
+        viewer.drawing.setSlice(axis, +slider.value);
+        told();
+        viewer.update();
+      });
+      told();
+      row.append(
+        eye(`${name} slice`, volume.visible[axis], (isVisible) => {
+          viewer.drawing.showSlice(axis, isVisible);
+          viewer.update();
+        }),
+        make("span", name, { className: "name" }), slider, position,
+      );
+      element("slices").append(row);
+    }
+    element("volume").textContent = volume.name;
+  }
+
+  function fillProvenance(page) {
+    const list = element("provenance");
+    const add = (term, text) => list.append(make("dt", term), make("dd", text));
+    for (const bundle of page.bundles) add(bundle.name, bundle.digest ? `digest ${bundle.digest}` : "digest unknown");
+    for (const [name, version] of Object.entries(page.versions)) add(name, version);
+    add("To make it again", page.again);
+    element("recipe").textContent = page.recipe;
+  }
+
+  function download(blob, name) {
+    const link = make("a", "", { href: URL.createObjectURL(blob), download: name });
+    link.click();
+    setTimeout(() => URL.revokeObjectURL(link.href), 10_000);
+  }
+
+  // What is seen, with its letters.
+  function screenshot(viewer) {
+    viewer.drawing.draw(viewer.view, false);
+    const { canvas } = viewer;
+    const sheet = make("canvas", "", { width: canvas.width, height: canvas.height });
+    const paper = sheet.getContext("2d");
+    paper.drawImage(canvas, 0, 0);
+    const ratio = canvas.width / canvas.clientWidth, margin = 16 * ratio;
+    paper.font = `bold ${16 * ratio}px sans-serif`;
+    Object.assign(paper, { textAlign: "center", textBaseline: "middle", fillStyle: getComputedStyle(element("top")).color });
+    const { left, right, top, bottom } = viewer.letters();
+    paper.fillText(left, margin, sheet.height / 2);
+    paper.fillText(right, sheet.width - margin, sheet.height / 2);
+    paper.fillText(top, sheet.width / 2, margin);
+    paper.fillText(bottom, sheet.width / 2, sheet.height - margin);
+    sheet.toBlob((blob) => download(blob, "tractography.png"), "image/png");
+  }
+
+  function theme(name, viewer) {
+    document.documentElement.dataset.theme = name;
+    viewer.view.ground = THEMES[name];
+    viewer.update();
+  }
+
+  function listen(page, viewer) {
+    const root = document.documentElement;
+    const full = () => (document.fullscreenElement ? document.exitFullscreen() : root.requestFullscreen?.());
+    const toggleTheme = () => theme(root.dataset.theme === "dark" ? "light" : "dark", viewer);
+    const reset = () => { viewer.reset(); viewer.update(); };
+    const actions = {
+      Reset: [reset, "Back to the view that the page opens with (R)"],
+      ...Object.fromEntries(Object.entries(SIDES).map(([name, way]) => [name, [() => viewer.look(...way), `From ${name === "Above" ? "above" : `the ${name.toLowerCase()}`}`]])),
+      Screenshot: [() => screenshot(viewer), "Save what is seen as PNG (S)"],
+      "Full screen": [full, "Full screen, and back (F)"],
+      "Light or dark": [toggleTheme, "A light or a dark background (D)"],
+    };
+    if (!page.is_anatomical) ["Front", "Left", "Above"].forEach((name) => delete actions[name]);
+    for (const [name, [act, title]] of Object.entries(actions)) {
+      const button = make("button", name, { title });
+      button.addEventListener("click", act);
+      element("actions").append(button);
+    }
+    const angle = Math.PI / 36;
+    const ways = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] };
+    document.addEventListener("keydown", (event) => {
+      if (event.ctrlKey || event.metaKey || event.altKey || event.target.tagName === "INPUT") return;
+      const way = ways[event.key];
+      const key = event.key.toLowerCase();
+      const eyes = element("bundles").querySelectorAll(".eye");
+      if (way && event.shiftKey) viewer.pan(20 * way[0], 20 * way[1]);
+      else if (way) viewer.turn(angle * way[0], angle * way[1]);
+      else if (key === "+" || key === "=") viewer.zoom(1.1);
+      else if (key === "-") viewer.zoom(1 / 1.1);
+      else if (key === "r") reset();
+      else if (key === "s") screenshot(viewer);
+      else if (key === "f") full();
+      else if (key === "d") toggleTheme();
+      else if (/^[1-9]$/.test(key) && eyes[key - 1]) eyes[key - 1].click();
+      else return;
+      event.preventDefault();
+    });
+    element("save-recipe").addEventListener("click", () => {
+      download(new Blob([page.recipe], { type: "application/json" }), page.recipe_name);
+    });
+    new ResizeObserver(() => viewer.update()).observe(viewer.canvas);
+  }
+
+  // -- opening ----------------------------------------------------------------------------------
+
+  function webgl() {
+    try {
+      return document.createElement("canvas").getContext("webgl2") !== null;
+    } catch {
+      return false;
+    }
+  }
+
+  async function open() {
+    if (!element("end")) return fail("This file is cut short: get the whole of it again.");
+    if (typeof DecompressionStream === "undefined")
+      return fail("This browser is too old for this page: open it in one of the last three years.");
+    const page = JSON.parse(element("page").textContent);
+    const canvas = element("canvas");
+    const isStill = !webgl();
+    const drawing = new (isStill ? Still : Drawing)(page, canvas);
+    const viewer = new Viewer(page, canvas, drawing);
+    const isDark = page.theme === "auto" ? matchMedia("(prefers-color-scheme: dark)").matches : page.theme === "dark";
+    theme(isDark ? "dark" : "light", viewer);
+    fillBundles(page, viewer);
+    fillProvenance(page);
+    for (const bundle of page.bundles) {
+      say(`Opening ${bundle.name}...`);
+      try {
+        drawing.addBundle(bundle, await pointsOf(bundle), bundle.colours ? await coloursOf(bundle) : null);
+      } catch (error) {
+        return fail(`${bundle.name} cannot be shown (${error.message}): get the file again.`);
+      }
+      viewer.update();
+    }
+    if (page.volume) {
+      try {
+        drawing.addVolume(page.volume, await voxelsOf(page.volume));
+      } catch (error) {
+        return fail(`${page.volume.name} cannot be shown (${error.message}): get the file again.`);
+      }
+      fillSlices(page, viewer);
+    }
+    element("slice-part").hidden = !page.volume;
+    listen(page, viewer);
+    if (!isStill) viewer.listen();
+    say(isStill ? "This browser draws without WebGL, so that this is a still picture." : "");
+    viewer.draw(performance.now());
+    document.documentElement.dataset.state = isStill ? "still" : "ready";
+  }
+
+  document.addEventListener("DOMContentLoaded", () => {
+    open().catch((error) => fail(`This page cannot be shown: ${error.message}.`));
+  });
+}
