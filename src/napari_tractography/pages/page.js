@@ -245,8 +245,8 @@
         points: { value: points },
         colours: { value: paint },
         low: { value: new THREE.Vector3(...bundle.low) },
-        middle: { value: new THREE.Vector3(...this.page.middle_mm) },
-        radius: { value: this.page.radius_mm },
+        middle: { value: this.page.middle },
+        radius: { value: this.page.radius },
         size: { value: this.page.step_mm },
         colour: { value: new THREE.Vector3(...one) },
         colouring: { value: colours ? 2 : bundle.colour === "direction" ? 0 : 1 },
@@ -308,7 +308,7 @@
         renderer.setSize(width, height, false);
       }
       renderer.getDrawingBufferSize(this.screen.value);
-      const half = view.height / 2, reach = 4 * this.page.radius_mm + view.height;
+      const half = view.height / 2, reach = 4 * this.page.radius + view.height;
       Object.assign(camera, { top: half, bottom: -half, near: 0, far: 2 * reach });
       camera.right = (half * width) / Math.max(height, 1);
       camera.left = -camera.right;
@@ -451,10 +451,13 @@
 
     // Look along a direction at all there is.
     look(forward, up) {
-      this.view.turn.copy(turnOf(forward, up));
-      this.view.centre.set(...this.page.middle_mm);
-      const aspect = this.canvas.clientWidth / Math.max(this.canvas.clientHeight, 1);
-      this.view.height = (2.1 * this.page.radius_mm) / Math.min(1, aspect || 1);
+      const { view, canvas, page } = this;
+      view.turn.copy(turnOf(forward, up));
+      view.centre.copy(page.middle);
+      const [right, above] = [[1, 0, 0], [0, 1, 0]].map((axis) => new THREE.Vector3(...axis).applyQuaternion(view.turn));
+      const reach = (way) => Math.abs(way.x) * page.half.x + Math.abs(way.y) * page.half.y + Math.abs(way.z) * page.half.z;
+      const aspect = canvas.clientWidth / Math.max(canvas.clientHeight, 1) || 1;
+      view.height = 2.1 * Math.max(reach(above), reach(right) / aspect, page.step_mm);
       this.update();
     }
 
@@ -512,7 +515,7 @@
       const [dx, dy] = [x - this.canvas.clientWidth / 2, y - this.canvas.clientHeight / 2];
       this.pan(-dx, -dy);
       const before = this.view.height;
-      this.view.height = Math.min(Math.max(before / factor, this.page.radius_mm / 1e3), this.page.radius_mm * 100);
+      this.view.height = Math.min(Math.max(before / factor, this.page.radius / 1e3), this.page.radius * 100);
       this.pan(dx, dy);
     }
 
@@ -720,6 +723,10 @@
     if (typeof DecompressionStream === "undefined")
       return fail("This browser is too old for this page: open it in one of the last three years.");
     const page = JSON.parse(element("page").textContent);
+    const [low, high] = page.box_mm.map((corner) => new THREE.Vector3(...corner));
+    page.middle = low.clone().add(high).multiplyScalar(0.5);
+    page.half = high.clone().sub(low).multiplyScalar(0.5);
+    page.radius = Math.max(page.half.length(), page.step_mm);
     const canvas = element("canvas");
     const isStill = !webgl();
     const drawing = new (isStill ? Still : Drawing)(page, canvas);

@@ -189,8 +189,7 @@ def save_page(
 
     content: dict[str, Any] = {
         "step_mm": step_mm,
-        "middle_mm": ((low + high) / 2).tolist(),
-        "radius_mm": max(float((high - low).max()) / 2, step_mm),
+        "box_mm": [low.tolist(), high.tolist()],
         "letters": letters,
         "slices": axes,
         "is_anatomical": is_anatomical,

@@ -184,6 +184,20 @@ def test_a_movie_is_written_or_cancelled(open_window, tmp_path, monkeypatch, qtb
         panel.pictures.write_movie(tmp_path / "turn.avi", n_frames=3)
 
 
+def test_the_window_is_written_as_a_page(panel, tmp_path, monkeypatch):
+    said = []
+    monkeypatch.setattr(module, "show_info", said.append)
+    monkeypatch.setattr(busy_dialog, "show_error", said.append)
+    panel.output.save_page(tmp_path / "page.html", title="Two fibres cross")
+    assert f"Saved the page to {tmp_path / 'page.html'}" in said[0]
+    text = (tmp_path / "page.html").read_text("utf-8")
+    assert "<title>Two fibres cross</title>" in text
+    assert panel.session.tractogram.digest() in text
+    panel.output.save_page(tmp_path / "page.txt")
+    assert "does not end in .html" in said[1]
+    assert not (tmp_path / "page.txt").exists()
+
+
 def test_without_an_fod_or_streamlines_it_says_so(open_model, monkeypatch):
     panel = open_model()
     for action, error in (
@@ -196,7 +210,7 @@ def test_without_an_fod_or_streamlines_it_says_so(open_model, monkeypatch):
     told = []
     monkeypatch.setattr(busy_dialog, "show_error", told.append)
     for entry in panel.output.menu().actions():
-        if entry.text() != "Movie...":
+        if not entry.text().endswith("..."):  # those ask for a file
             entry.trigger()
     assert len(told) == 6
 

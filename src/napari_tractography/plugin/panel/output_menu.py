@@ -1,21 +1,25 @@
-"""The More menu: scripts, movies, tubes and paths of what is on the screen; a check of the FOD."""
+"""The More menu: scripts, pages, movies, tubes and paths of what is on the screen; a check."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 from napari.utils.notifications import show_info
 from qtpy.QtGui import QGuiApplication
-from qtpy.QtWidgets import QMenu, QPushButton
+from qtpy.QtWidgets import QFileDialog, QMenu, QPushButton
 
 from ...errors import InvalidFodError, InvalidTractogramError
 from ...maps.coherence import coherence
 from ...maps.profiles import N_POINTS, standard_of
 from ...streamlines.tractogram import Tractogram
 from ..export.copied_scripts import as_command, as_python, file_as_python
+from ..export.pages import page_of
 from ..export.projects import file_source, filters_of
 from ..layers.tubes import MAX_PATHS, TUBES_OF, paths_layer, tubes_layer
+from ..notices import show_warning
 from ..requests import Request
+from ..session.listing import BundleList
 from ..session.session import Session
 from ..streamlines.layer import Streamlines
 from ..words import plural
@@ -23,6 +27,8 @@ from .display.pictures import Pictures
 from .widgets.busy_dialog import errors_shown, wait_for
 from .widgets.layout import add_entry
 
+PAGE_HELP = "Bundles, slices and view as one HTML file, which a reader turns in a browser."
+MEGABYTE = 10**6
 CENTROID_HELP = "The mean course of the selected streamlines, or of all, as a streamline."
 MAX_TUBES = 400
 WHICH = "The selected streamlines, or up to {} of all,"
@@ -31,15 +37,16 @@ WHICH = "The selected streamlines, or up to {} of all,"
 class OutputMenu(QPushButton):  # type: ignore[misc]
     """A button with a menu of outputs; `pictures` asks for movies."""
 
-    def __init__(self, session: Session, pictures: Pictures) -> None:
+    def __init__(self, session: Session, bundles: BundleList, pictures: Pictures) -> None:
         super().__init__()
-        self.session = session
+        self.session, self.bundles = session, bundles
         self.setText("More")
-        self.setToolTip("Scripts, movies, tubes, paths, and a check of the FOD.")
+        self.setToolTip("Scripts, pages, movies, tubes, paths, and a check of the FOD.")
         menu = QMenu(self)
         for text, tooltip, action in (
             ("Copy as Python", "A script that tracks the same, to the digest.", self.copy_python),
             ("Copy as command", "One command that tracks the same.", self.copy_command),
+            ("Interactive page...", PAGE_HELP, self.ask_page),
             ("Movie...", "One turn of the 3-D view, as GIF or MP4.", pictures.ask_movie),
             ("Add tubes", f"{WHICH.format(MAX_TUBES)} as tubes, for figures.", self.add_tubes),
             ("Add editable paths", f"{WHICH.format(MAX_PATHS)} as paths.", self.add_paths),
@@ -61,6 +68,23 @@ class OutputMenu(QPushButton):  # type: ignore[misc]
     def copy_command(self) -> None:
         """Put a command of what would be tracked on the clipboard."""
         self._copy(as_command)
+
+    def ask_page(self) -> None:
+        """Ask where to, and write the window as a page."""
+        path, _ = QFileDialog.getSaveFileName(
+            self, "Save an interactive page", "tractography.html", "Page (*.html)"
+        )
+        if path:
+            self.save_page(path)
+
+    @errors_shown()
+    def save_page(self, path: str | Path, *, title: str = "", caption: str = "") -> None:
+        """Write the window as a page."""
+        write, left_out = page_of(self.bundles, path, title=title, caption=caption)
+        size = wait_for(write, f"Saving {Path(path).name}", self)
+        for sentence in left_out:
+            show_warning(sentence)
+        show_info(f"Saved the page to {path}: {size / MEGABYTE:.1f} MB.")
 
     def add_tubes(self) -> None:
         """Add the selected streamlines as tubes; without a selection an even part of all."""

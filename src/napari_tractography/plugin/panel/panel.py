@@ -172,7 +172,7 @@ class TractographyPanel(QWidget):  # type: ignore[misc]
         )
         self.pictures = Pictures(self.viewer)
         self.pictures.setParent(self)
-        self.output = OutputMenu(self.session, self.pictures)
+        self.output = OutputMenu(self.session, self.bundles, self.pictures)
         self.project = ProjectButton(self.bundles, keep=self._remember)
         self.indexing = ProgressRow(
             "An index of where the streamlines run, by which regions filter them at once.",

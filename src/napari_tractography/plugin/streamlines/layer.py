@@ -332,6 +332,11 @@ class Streamlines(BareTracks):
         self._changed(self._shown.placed(space), self._colours)
 
     @property
+    def drawn(self) -> Tractogram:
+        """The streamlines that are drawn, all or an even subset."""
+        return self._shown.tractogram
+
+    @property
     def drawn_points(self) -> NDArray[np.float32]:
         """(n_points, 3) float32: the points of the streamlines that are drawn, x, y, z."""
         return self._shown.xyz

@@ -1,0 +1,155 @@
+"""Interactive pages of a window: its bundles, a volume, and its view, as one HTML file.
+
+Called by the panel and by scripts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...pages.page import DIRECTION, Camera, PageBundle, PageVolume, check_page, save_page
+from ...recipes.project import Project
+from ..layers.planes import plane_sources, planes_in_view
+from ..session.listing import BundleList
+from ..session.open_bundle import OpenBundle
+from ..space.display import DisplaySpace, display_space_of_layer
+from ..space.orientation_labels import is_anatomical
+from ..space.views import SLICES, plane_in_view
+from ..streamlines.colours import ONE_COLOUR, hex_of
+from .projects import project_of
+
+MOST_VOXELS = 2**29  # of a volume: what is larger is not read as a whole
+# Of a slice, where the eye looks and what is up, x, y, z.
+SIGHTS = {
+    "axial": ((0.0, 0.0, -1.0), (0.0, 1.0, 0.0)),
+    "coronal": ((0.0, 1.0, 0.0), (0.0, 0.0, 1.0)),
+    "sagittal": ((-1.0, 0.0, 0.0), (0.0, 0.0, 1.0)),
+}
+ACROSS = ("sagittal", "coronal", "axial")  # x, y and z
+
+
+def page_of(
+    bundles: BundleList, path: str | Path, *, title: str = "", caption: str = "", every: int = 1
+) -> tuple[Callable[[], int], list[str]]:
+    """Return what writes the window as a page, for a thread, and why bundles' recipes are missing.
+
+    What writes it takes no part in the window any more; it returns the size of the file in bytes.
+    Streamlines are those that are drawn. Raises TractographyError as
+    :func:`~napari_tractography.pages.page.save_page`.
+    """
+    check_page(path, every=every)
+    viewer = bundles.viewer
+    project, left_out = project_of(bundles)
+    shown = [
+        page_bundle
+        for bundle in bundles.bundles
+        if (page_bundle := _bundle(bundle, project)) is not None
+    ]
+    spaces = [bundle.layer.space for bundle in bundles.bundles if bundle.layer is not None]
+    space = spaces[0] if spaces else DisplaySpace.identity()
+    volume, camera = _volume(viewer), camera_of(viewer, space)
+    ground = np.asarray(viewer.canvas.background_color, dtype=float).ravel()[:3]
+    anatomical = is_anatomical(viewer.layers)
+
+    def write() -> int:
+        return save_page(
+            path,
+            shown,
+            volume=volume,
+            project=project if project.bundles else None,
+            title=title,
+            caption=caption,
+            camera=camera,
+            theme="dark" if ground.mean() < 0.5 else "light",
+            every=every,
+            is_anatomical=anatomical,
+            unit=space.unit,
+        )
+
+    return write, list(left_out.values())
+
+
+def _bundle(bundle: OpenBundle, project: Project) -> PageBundle | None:
+    """Return a bundle as the window shows it; None where it has no streamlines."""
+    layer, state = bundle.streamlines_layer, bundle.state
+    if layer is None or not layer.n_shown:
+        return None
+    colour: str | NDArray[np.uint8] = DIRECTION
+    meaning = ""
+    if layer.colour_by == ONE_COLOUR:
+        colour = hex_of(layer.colour)
+    elif layer.colour_by != DIRECTION:
+        colours = layer.colours.shown_in(layer.space.unit)
+        colour, meaning = colours.rgb, colours.meaning
+    known = project.bundles.get(state.name)
+    return PageBundle(
+        state.name,
+        layer.drawn,
+        colour,
+        meaning,
+        width=layer.width,
+        opacity=float(layer.opacity),
+        is_visible=bool(layer.visible),
+        digest="" if known is None else known.digest,
+        n_all=layer.n_all,
+    )
+
+
+def _volume(viewer: Any) -> PageVolume | None:
+    """Return the volume whose slices are seen, or that is seen itself; None for none."""
+    planes = planes_in_view(viewer)
+    layers = [each.source for each in planes]
+    layers += [layer for layer in plane_sources(viewer.layers)[::-1] if layer.visible]
+    layers = [layer for layer in layers if not layer.rgb and np.prod(layer.data.shape) < MOST_VOXELS]
+    if not layers:
+        return None
+    layer = layers[0]
+    space = display_space_of_layer(layer)
+    assert space.grid is not None
+    low, high = layer.contrast_limits
+    plane = plane_in_view(viewer)
+    seen = [plane not in SLICES or plane == name for name in ACROSS]
+    return PageVolume(
+        layer.name,
+        np.asarray(space.from_volume(layer.data)),
+        space.grid,
+        limits=(float(low), float(high)),
+        gamma=float(layer.gamma),
+        point_mm=_in_body(space, np.asarray(viewer.dims.point[-3:], float)[::-1]).tolist(),
+        are_visible=(seen[0], seen[1], seen[2]),
+    )
+
+
+def camera_of(viewer: Any, space: DisplaySpace) -> Camera:
+    """Return from where a viewer looks at what is in a display space."""
+    camera, dims = viewer.scene.camera, viewer.dims
+    center = np.asarray(dims.point[-3:], float)
+    plane = plane_in_view(viewer)
+    if dims.ndisplay == 3:
+        axes = [axis - (dims.ndim - 3) for axis in dims.displayed]
+        center[axes] = camera.center
+        sight, top = np.empty(3), np.empty(3)
+        sight[axes], top[axes] = camera.view_direction, camera.up_direction
+        forward, up = sight[::-1], top[::-1]
+    else:
+        axes = [axis - (dims.ndim - 3) for axis in dims.displayed]
+        center[axes] = camera.center[-2:]
+        forward, up = map(np.array, SIGHTS.get(plane or "", SIGHTS["axial"]))
+    ways = [_as_numbers(space.world_to_display[:3, :3].T @ way) for way in (forward, up)]
+    height = float(viewer.canvas.size[0]) / float(camera.zoom) / space.per_mm
+    return Camera(_as_numbers(_in_body(space, center[::-1])), ways[0], ways[1], height)
+
+
+def _in_body(space: DisplaySpace, display_xyz: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return a position of the display, x, y, z, in RAS+ mm."""
+    return np.asarray(np.linalg.solve(space.world_to_display, [*display_xyz, 1.0])[:3])
+
+
+def _as_numbers(vector: NDArray[np.float64]) -> tuple[float, float, float]:
+    x, y, z = map(float, vector)
+    return x, y, z
