@@ -31,6 +31,7 @@ FLOORS = {
             "tracking",
             "maps",
             "recipes",
+            "pages",
             "plugin",
             "cli __main__",
         )

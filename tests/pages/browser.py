@@ -38,6 +38,16 @@ FLAGS = (
 )
 
 
+# The devtools read and write there.
+AS_3_AND_4 = """
+import fcntl, os, sys
+read, write = (fcntl.fcntl(int(number), fcntl.F_DUPFD, 10) for number in sys.argv[1:3])
+os.dup2(read, 3)
+os.dup2(write, 4)
+os.execv(sys.argv[3], sys.argv[3:])
+"""
+
+
 def why_none() -> str:
     """Return why there is no browser to test with, or ""."""
     if sys.platform != "linux":
@@ -66,10 +76,9 @@ class Browser:
         ours_in, theirs_out = os.pipe()
         path = program()
         assert path is not None
-        line = f'exec "$@" 3<&{theirs_in} 4>&{theirs_out}'
         self._process = subprocess.Popen(
-            ["sh", "-c", line, "sh", path, *FLAGS, f"--user-data-dir={folder}",
-             f"--window-size={size[0]},{size[1]}", "about:blank"],
+            [sys.executable, "-c", AS_3_AND_4, str(theirs_in), str(theirs_out), path, *FLAGS,
+             f"--user-data-dir={folder}", f"--window-size={size[0]},{size[1]}", "about:blank"],
             pass_fds=(theirs_in, theirs_out),
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
@@ -82,7 +91,16 @@ class Browser:
         self._session: str | None = None
         self.requests: list[str] = []
         self.complaints: list[str] = []
-        (target,) = [t for t in self.call("Target.getTargets")["targetInfos"] if t["type"] == "page"]
+        try:
+            self._attach()
+        except BaseException:
+            self.close()
+            raise
+
+    def _attach(self) -> None:
+        (target,) = [
+            t for t in self.call("Target.getTargets")["targetInfos"] if t["type"] == "page"
+        ]
         attached = self.call("Target.attachToTarget", targetId=target["targetId"], flatten=True)
         self._session = attached["sessionId"]
         for domain in ("Page", "Runtime", "Network", "Log"):

@@ -27,8 +27,12 @@ class ReadPage:
 
     def numbers(self, packed: dict[str, Any]) -> NDArray[np.int64]:
         """Return numbers that were packed, (n_rows, n_columns)."""
-        content = np.frombuffer(zlib.decompress(base64.b64decode(self.block(packed["id"]))), np.uint8)
-        planes = content.reshape(packed["columns"], packed["planes"], packed["rows"]).astype(np.int64)
+        content = np.frombuffer(
+            zlib.decompress(base64.b64decode(self.block(packed["id"]))), np.uint8
+        )
+        planes = content.reshape(packed["columns"], packed["planes"], packed["rows"]).astype(
+            np.int64
+        )
         folded = sum(planes[:, plane] << (8 * plane) for plane in range(packed["planes"]))
         return np.asarray(np.where(folded % 2, -(folded + 1) // 2, folded // 2)).T
 

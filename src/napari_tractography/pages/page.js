@@ -353,7 +353,8 @@
     showSlice(axis, isVisible) { this.volume.visible[axis] = isVisible; }
     learn() {}
 
-    draw(view) {
+    draw(view, isMoving) {
+      if (isMoving) return; // it takes a while
       const { canvas, page } = this;
       const ratio = Math.min(window.devicePixelRatio || 1, 2);
       canvas.width = canvas.clientWidth * ratio;
@@ -742,7 +743,7 @@
       } catch (error) {
         return fail(`${bundle.name} cannot be shown (${error.message}): get the file again.`);
       }
-      viewer.update();
+      viewer.update(true); // what is there already, as much as is quick
     }
     if (page.volume) {
       try {
@@ -756,6 +757,7 @@
     listen(page, viewer);
     if (!isStill) viewer.listen();
     say(isStill ? "This browser draws without WebGL, so that this is a still picture." : "");
+    viewer.lastMove = 0; // it rests
     viewer.draw(performance.now());
     document.documentElement.dataset.state = isStill ? "still" : "ready";
   }

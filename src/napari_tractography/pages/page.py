@@ -176,7 +176,11 @@ def save_page(
             "There are no streamlines to show in a page; give bundles with some of two points or "
             "more."
         )
-    slices = None if volume is None else Slices.of(volume.values, volume.grid, volume.limits, volume.gamma)
+    slices = (
+        None
+        if volume is None
+        else Slices.of(volume.values, volume.grid, volume.limits, volume.gamma)
+    )
     low, high = _box([each for each in thinned if each.is_visible] or thinned, slices)
     step_mm = _step_mm(thinned, high - low)
     letters, axes = ANATOMY if is_anatomical else AXES
@@ -282,7 +286,9 @@ def _box(
 
 def _step_mm(bundles: Sequence[PageBundle], size_mm: NDArray[np.float64]) -> float:
     """Return in which steps points are told, as coarse as they may be."""
-    widest = [np.ptp(each.tractogram.points, axis=0).max() for each in bundles if len(each.tractogram)]
+    widest = [
+        np.ptp(each.tractogram.points, axis=0).max() for each in bundles if len(each.tractogram)
+    ]
     wanted = min(STEP_MM, float(size_mm.max()) / STEPS_ACROSS) or STEP_MM
     return max(wanted, float(max(widest)) / (MOST_STEPS - 1))
 
@@ -333,7 +339,9 @@ def _page(title: str, caption: str, content: Mapping[str, Any], data: Mapping[st
     # Read as data, never run; "<" is spelt so that nothing in it ends the element.
     plain = json.dumps(content, allow_nan=False).replace("<", "\\u003c")
     blocks = [f'<script type="application/json" id="page">{plain}</script>']
-    blocks += [f'<script type="text/plain" id="{name}">{text}</script>' for name, text in data.items()]
+    blocks += [
+        f'<script type="text/plain" id="{name}">{text}</script>' for name, text in data.items()
+    ]
     filled = {
         "policy": policy_of(script, style),
         "generator": html.escape(f"napari-tractography {__version__}"),

@@ -105,7 +105,9 @@ def _volume(viewer: Any) -> PageVolume | None:
     planes = planes_in_view(viewer)
     layers = [each.source for each in planes]
     layers += [layer for layer in plane_sources(viewer.layers)[::-1] if layer.visible]
-    layers = [layer for layer in layers if not layer.rgb and np.prod(layer.data.shape) < MOST_VOXELS]
+    layers = [
+        layer for layer in layers if not layer.rgb and np.prod(layer.data.shape) < MOST_VOXELS
+    ]
     if not layers:
         return None
     layer = layers[0]
