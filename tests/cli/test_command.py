@@ -25,12 +25,12 @@ from napari_tractography.version import __version__
 PROGRAM = Path(sys.executable).with_name("napari-tractography")
 COMMANDS = (
     "track", "info", "select", "measure", "profile", "density", "visitation", "connectome",
-    "coherence", "replay", "bench", "demo",
+    "coherence", "page", "replay", "bench", "demo",
 )  # fmt: skip
 # What stands for a path in the help.
 PATHS = {
     "FILE", "FOD", "FOLDER", "IMAGE", "LABELS", "OUT", "PROJECT", "RECIPE", "REGION", "SCALAR",
-    "TCK", "5TT",
+    "PAGE.html", "TCK", "5TT",
 }  # fmt: skip
 LONG = 300 * "a"
 RUN = ("--n-seeds", "50", "--n-directions", "256", "--step", "1", "--quiet")

@@ -277,11 +277,11 @@ def _box(
     bundles: Sequence[PageBundle], slices: Slices | None
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return the corners of the box around all that is to be seen at first, RAS+ mm."""
-    found = [each.tractogram.points for each in bundles if len(each.tractogram)]
+    found: list[NDArray[Any]] = [each.tractogram.points for each in bundles if len(each.tractogram)]
     if slices is not None:
         found.append(slices.grid.corners_mm())
-    points = [end(each, axis=0) for each in found for end in (np.min, np.max)]
-    return np.min(points, axis=0).astype(np.float64), np.max(points, axis=0).astype(np.float64)
+    points = np.array([end(each, axis=0) for each in found for end in (np.min, np.max)], float)
+    return points.min(axis=0), points.max(axis=0)
 
 
 def _step_mm(bundles: Sequence[PageBundle], size_mm: NDArray[np.float64]) -> float:

@@ -50,11 +50,12 @@ class Slices:
         affine = affine @ _moved([part.start for part in box])
         every = int(np.ceil((numbers.size / MOST_VOXELS) ** (1 / 3)))
         if every > 1:
-            numbers, body = (_means(each.astype(np.float32), every) for each in (numbers, body))
+            numbers = _means(numbers, every)
+            body = _means(body.astype(np.float32), every) > 0.5
             affine = affine @ _moved([(every - 1) / 2] * 3) @ np.diag([every, every, every, 1])
         span = max(high - low, 1e-12)
         shades = 255 * np.clip((numbers - low) / span, 0, 1) ** gamma
-        painted = np.where(body > 0.5, np.clip(np.rint(shades), LEAST_SHADE, 255), 0)
+        painted = np.where(body, np.clip(np.rint(shades), LEAST_SHADE, 255), 0)
         return cls(painted.astype(np.uint8), Grid(painted.shape, affine, unit=grid.unit))
 
     def at(self, point_mm: Sequence[float] | None) -> list[int]:
