@@ -30,7 +30,7 @@ COMMANDS = (
 # What stands for a path in the help.
 PATHS = {
     "FILE", "FOD", "FOLDER", "IMAGE", "LABELS", "OUT", "PROJECT", "RECIPE", "REGION", "SCALAR",
-    "PAGE.html", "TCK", "5TT",
+    "TCK", "5TT",
 }  # fmt: skip
 LONG = 300 * "a"
 RUN = ("--n-seeds", "50", "--n-directions", "256", "--step", "1", "--quiet")

@@ -118,6 +118,7 @@ def test_colours_go_with_their_points(tmp_path: Path) -> None:
 def test_a_volume_is_turned_to_ras_cropped_to_the_body_and_windowed(tmp_path: Path) -> None:
     values = np.zeros((12, 14, 16), np.float32)
     values[2:9, 3:12, 4:14] = np.linspace(50, 100, 7)[:, None, None]
+    values[11, 0, 0] = 100  # a speck
     affine = np.diag([-2.0, 2, 2, 1])
     affine[:3, 3] = [20, -10, -14]  # x runs to the left
     volume = PageVolume(
@@ -143,6 +144,16 @@ def test_a_large_volume_is_made_coarser_where_it_lies(
     assert page.voxels().shape == (10, 10, 10)
     assert np.allclose(np.diag(page.content["volume"]["affine"]), [2, 2, 2, 1])
     assert np.allclose(np.array(page.content["volume"]["affine"])[:3, 3], 0.5)
+
+
+def test_a_body_in_two_parts_is_shown_whole_and_what_it_surrounds(tmp_path: Path) -> None:
+    values = np.zeros((30, 24, 8))
+    values[1:12, 4:20, 1:7] = values[18:29, 4:20, 1:7] = 1.0
+    values[5:8, 9:15, 1:7] = 0.0
+    volume = PageVolume("two", values, Grid(values.shape, np.eye(4)))
+    save_page(tmp_path / "a.html", [PageBundle("one", walks(2))], volume=volume)
+    seen = ReadPage(tmp_path / "a.html").voxels()[:, 8, 3] > 0
+    assert seen.tolist() == [True] * 11 + [False] * 6 + [True] * 11
 
 
 def test_a_volume_without_contrast_is_shown_whole(tmp_path: Path) -> None:

@@ -38,7 +38,7 @@ def add_page(commands: Any) -> None:
         f"{tractogram_help()}; what has a recipe is tracked again",
         nargs="+",
     )
-    add_path(parser, "-o --out", "PAGE.html", "page to write", required=True)
+    add_path(parser, "-o --out", "OUT", "page to write: .html", required=True)
     add_path(
         parser, "--volume", "IMAGE", f"3-D image shown as three slices: {listed(volume_endings())}"
     )

@@ -19,6 +19,7 @@ from ..geometry.grid import Grid
 DARKEST, BRIGHTEST = 0.01, 0.995  # of the values, between which shades are by default
 FAINT = 0.1  # of the contrast: what is darker, around the body, is left out
 GAP = 3  # voxels: what the outline of the body bridges
+SPECK = 0.05  # of the largest part of the body: smaller ones are no part of it
 LEAST_SHADE = 8  # within the body; 0 is around it
 MOST_VOXELS = 8_000_000
 
@@ -71,7 +72,7 @@ class Slices:
 
 
 def _body(bright: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Return the largest part that is bright, with what it surrounds in axial slices."""
+    """Return what is bright, but for specks, with what it surrounds in axial slices."""
     if not bright.any():
         return np.ones_like(bright)
     gap = min(GAP, min(bright.shape) // 8)
@@ -84,7 +85,7 @@ def _body(bright: NDArray[np.bool_]) -> NDArray[np.bool_]:
     if n_parts > 1:
         sizes = np.bincount(parts.ravel())
         sizes[0] = 0
-        body = parts == sizes.argmax()
+        body = (sizes >= SPECK * sizes.max())[parts]
     across = np.zeros((3, 3, 1), bool)
     across[1, :, 0] = across[:, 1, 0] = True
     return np.asarray(ndimage.binary_fill_holes(body, structure=across))
