@@ -12,6 +12,7 @@ from .flags import add_execution, add_path, execution_of, names_of, tractogram_h
 from .progress import track_with_progress
 
 if TYPE_CHECKING:
+    from ..pages.live import Live
     from ..pages.page import PageBundle, PageVolume
     from ..recipes.bundle import Bundle
     from ..recipes.project import Project
@@ -48,6 +49,12 @@ def add_page(commands: Any) -> None:
     parser.add_argument("--title", default="", help="heading (default the name of the page)")
     parser.add_argument("--caption", default="", help="text below the heading")
     parser.add_argument(
+        "--live",
+        metavar="NAME",
+        help="bundle whose seeds can be dragged in the page, which tracks it: one with a recipe in an "
+        "FOD, by an algorithm that is the same everywhere, without tissues",
+    )
+    parser.add_argument(
         "--theme",
         default=THEMES[0],
         metavar="|".join(THEMES),
@@ -67,8 +74,13 @@ def run(options: argparse.Namespace) -> int:
     check_apart(options.out, read=(*options.bundles, options.volume))
     project = _project(options.bundles)
     volume = None if options.volume is None else _volume(options.volume)
+    if options.live is not None and options.live not in project.bundles:
+        raise InvalidParameterError(
+            f"--live {options.live}: no bundle is called so; give {', '.join(project.bundles)}."
+        )
+    live: list[Live] = []
     with execution_of(options) as execution:
-        shown = [_shown(options, execution, bundle) for bundle in project.bundles.values()]
+        shown = [_shown(options, execution, bundle, live) for bundle in project.bundles.values()]
     is_anatomical, unit = space_of(project)
     size = save_page(
         options.out,
@@ -81,6 +93,7 @@ def run(options: argparse.Namespace) -> int:
         every=options.every,
         is_anatomical=is_anatomical,
         unit=unit,
+        live=(options.live, live[0]) if live else None,
     )
     if not options.quiet:
         n = sum(-(-len(each.tractogram) // options.every) for each in shown)
@@ -111,8 +124,11 @@ def _project(paths: list[str]) -> Project:
     return project
 
 
-def _shown(options: argparse.Namespace, execution: Execution, bundle: Bundle) -> PageBundle:
-    """Make a bundle, and return it as the page shows it."""
+def _shown(
+    options: argparse.Namespace, execution: Execution, bundle: Bundle, live: list[Live]
+) -> PageBundle:
+    """Make a bundle, and return it as the page shows it; add what tracks it there to `live`."""
+    from ..pages.live import live_of
     from ..pages.page import PageBundle
     from ..recipes.recipe import Recipe
     from ..tracking.report import Report
@@ -121,7 +137,14 @@ def _shown(options: argparse.Namespace, execution: Execution, bundle: Bundle) ->
         inputs, source = bundle.source.read(fods=bundle.fods)
         bundle.learn(source)
         report = Report()
-        bundle.adopt(track_with_progress(options, inputs, execution, report), report.backend)
+        tracked = track_with_progress(options, inputs, execution, report)
+        if bundle.name == options.live:
+            live.append(live_of(inputs, tracked))
+        bundle.adopt(tracked, report.backend)
+    elif bundle.name == options.live:
+        raise InvalidParameterError(
+            f"--live {bundle.name} has no recipe, so that nothing tracks it."
+        )
     tractogram = bundle.tractogram()
     display = bundle.look.get("display", {})
     display = display if isinstance(display, dict) else {}

@@ -41,8 +41,12 @@ def pack(numbers: NDArray[Any]) -> Packed:
     planes = max((largest.bit_length() + 7) // 8, 1)
     as_bytes = np.ascontiguousarray(folded.T).view(np.uint8).reshape(*folded.T.shape, 4)
     content = np.ascontiguousarray(as_bytes[..., :planes].transpose(0, 2, 1)).tobytes()
-    text = base64.b64encode(zlib.compress(content, LEVEL)).decode("ascii")
-    return Packed(text, *rows.shape, planes)
+    return Packed(pack_bytes(content), *rows.shape, planes)
+
+
+def pack_bytes(content: bytes) -> str:
+    """Return bytes, deflated, as base64."""
+    return base64.b64encode(zlib.compress(content, LEVEL)).decode("ascii")
 
 
 def second_differences(steps: NDArray[np.int64], offsets: NDArray[np.int64]) -> NDArray[np.int64]:

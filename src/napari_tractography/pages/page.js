@@ -228,6 +228,21 @@
       });
     }
 
+    // Put another bundle in the place of the one that was tracked last, or none.
+    replace(bundle, texels, step) {
+      if (this.tracked) {
+        this.scene.remove(this.tracked);
+        this.lines = this.lines.filter((mesh) => mesh !== this.tracked);
+        for (const name of ["points", "colours"]) this.tracked.material.uniforms[name].value.dispose();
+        this.tracked.material.dispose();
+        this.tracked = null;
+      }
+      if (!bundle) return;
+      this.addBundle(bundle, texels, null);
+      this.tracked = this.lines.at(-1);
+      this.tracked.material.uniforms.size.value = step;
+    }
+
     addBundle(bundle, texels, colours) {
       const height = texels.length / 4 / POINTS_A_ROW;
       if (height > this.renderer.capabilities.maxTextureSize)
@@ -425,6 +440,207 @@
 
   const css = (rgb, light = 1) => `rgb(${rgb.map((x) => Math.round(255 * light * x)).join(" ")})`;
 
+  // -- tracking ---------------------------------------------------------------------------------
+
+  // The bundle whose seeds are dragged, tracked by the kernel in batches between frames. Its seeds
+  // are those of the recipe, all moved alike: where they have not been moved, streamlines are the
+  // recipe's to the bit.
+  class Live {
+    static async open(content) {
+      const [image, positions, kernel] = await Promise.all(
+        ["image", "positions", "kernel"].map((part) => inflated(`live-${part}`)));
+      const memory = new WebAssembly.Memory({ initial: Math.ceil(content.bytes / 65536) });
+      const { instance } = await WebAssembly.instantiate(kernel, { env: { memory } });
+      if (instance.exports.__heap_base.value > content.base) throw new RangeError("no room for its tables");
+      new Uint8Array(memory.buffer, content.base).set(image);
+      const [address, packed] = content.batch;
+      new Uint8Array(memory.buffer, address).set(packed.match(/../g).map((byte) => parseInt(byte, 16)));
+      return new Live(content, memory.buffer, instance.exports.track, new Float32Array(positions.buffer));
+    }
+
+    constructor(content, buffer, kernel, positions) {
+      Object.assign(this, { content, buffer, kernel, positions });
+      this.views = new DataView(buffer);
+      this.shift = [0, 0, 0];
+      this.floor = content.floor;
+      this.firstFloor = this.views.getFloat32(content.floor_at, true);
+      this.begin();
+    }
+
+    get isMoved() { return this.floor !== this.content.floor || this.shift.some((mm) => mm !== 0); }
+    get isDone() { return this.next >= this.content.n_seeds; }
+
+    // Forget what was tracked; seeds or the floor are others now.
+    begin() {
+      this.next = this.n_points = 0;
+      this.parts = [];
+      const { floor, floor_unit, floor_at } = this.content;
+      this.views.setFloat32(floor_at, this.floor === floor ? this.firstFloor : this.floor * floor_unit, true);
+    }
+
+    // Track the seeds of one batch.
+    step() {
+      const { content, buffer, views } = this, { arrays } = content, [batch] = content.batch;
+      const n = Math.min(content.batch_size, content.n_seeds - this.next);
+      const seeds = new Float32Array(buffer, arrays.positions, 3 * n);
+      for (let i = 0; i < 3 * n; i++) seeds[i] = this.positions[3 * this.next + i] + this.shift[i % 3];
+      views.setUint32(arrays.next, 0, true);
+      views.setUint32(arrays.next_block, 0, true);
+      new Uint8Array(buffer, arrays.tally, 8 * content.n_reasons).fill(0);
+      views.setUint32(batch + content.first_stream, content.first + this.next, true);
+      views.setUint32(batch + content.n_seeds_at, n, true);
+      this.kernel(content.field, content.settings, content.regions, batch);
+      const [n_points, n_lines] = [0, 8].map((at) => Number(views.getBigInt64(arrays.totals + at, true)));
+      const offsets = [...new BigInt64Array(buffer, arrays.line_offsets, n_lines + 1)].map(Number);
+      const counts = offsets.slice(1).map((end, line) => end - offsets[line]);
+      this.parts.push({ points: new Float32Array(buffer, arrays.points, 3 * n_points).slice(), counts });
+      this.n_points += n_points;
+      this.next += n;
+    }
+
+    // Track for so many milliseconds, or until all is done.
+    track(forMs) {
+      const until = performance.now() + forMs;
+      do this.step(); while (!this.isDone && performance.now() < until);
+    }
+
+    get counts() { return this.parts.flatMap((part) => part.counts); }
+
+    // Points, one after the other.
+    points() {
+      const all = new Float32Array(3 * this.n_points);
+      let at = 0;
+      for (const { points } of this.parts) {
+        all.set(points, at);
+        at += points.length;
+      }
+      return all;
+    }
+
+    // SHA-256 of the points, then of where streamlines begin and end, as Tractogram.digest().
+    async digest() {
+      const points = new Uint8Array(this.points().buffer), { counts } = this;
+      const bytes = new Uint8Array(points.length + 8 * (counts.length + 1));
+      bytes.set(points);
+      const view = new DataView(bytes.buffer, points.length);
+      let end = 0;
+      counts.forEach((count, line) => view.setBigInt64(8 * (line + 1), BigInt((end += count)), true));
+      const found = await crypto.subtle.digest("SHA-256", bytes);
+      return [...new Uint8Array(found)].map((byte) => byte.toString(16).padStart(2, "0")).join("");
+    }
+
+    // As a texture holds them; see pointsOf.
+    texels(step, low) {
+      const points = this.points();
+      const texels = new Uint16Array(4 * POINTS_A_ROW * Math.max(Math.ceil(this.n_points / POINTS_A_ROW), 1));
+      let row = 0;
+      for (const count of this.counts)
+        for (let i = 0; i < count; i++, row++) {
+          for (let axis = 0; axis < 3; axis++)
+            texels[4 * row + axis] = Math.min(Math.max((points[3 * row + axis] - low[axis]) / step, 0), 65_535);
+          texels[4 * row + 3] = (i > 0) | ((i < count - 1) << 1);
+        }
+      return texels;
+    }
+  }
+
+  function openLive(page, viewer, live) {
+    const { content } = live, ring = element("seed"), floor = element("floor");
+    const bundle = page.bundles[content.bundle], eyeOf = element("bundles").querySelectorAll(".eye")[content.bundle];
+    const low = page.box_mm[0].map((mm, axis) => Math.min(mm, bundle.low[axis]) - page.radius);
+    const step = Math.max(page.step_mm, (4 * page.radius) / 65_000);
+    const told = element("live-told");
+    const colour = bundle.colour === "points" ? "direction" : bundle.colour;
+    let working = 0, generation = 0, lastShown = 0, wasMoved = false;
+
+    // Show what is tracked here in place of the bundle where it is another.
+    function show() {
+      lastShown = performance.now();
+      if (live.isMoved) {
+        const shown = { ...bundle, low, colour, visible: true, points: { rows: live.n_points } };
+        viewer.drawing.replace(shown, live.texels(step, low), step);
+      } else viewer.drawing.replace(null);
+      const isSeen = eyeOf.getAttribute("aria-pressed") === "true";
+      if (live.isMoved !== wasMoved && isSeen === live.isMoved) eyeOf.click();
+      wasMoved = live.isMoved;
+      viewer.update();
+    }
+
+    async function finish(mine) {
+      const n = `${live.counts.length.toLocaleString("en")} streamlines tracked here`;
+      if (!crypto.subtle) { // where a browser takes no file for safe
+        told.textContent = `${n}.`;
+        return;
+      }
+      const found = await live.digest();
+      if (mine !== generation) return;
+      told.textContent = live.isMoved ? `${n}, digest ${found}.`
+        : found === content.digest ? `${n}: the same as the recipe's, digest ${found}.`
+          : `${n} are not the recipe's: digest ${found}, not ${content.digest}.`;
+      told.dataset.digest = found;
+    }
+
+    function work() {
+      working = 0;
+      live.track(12);
+      const isFirst = live.parts.length === 1;
+      if (live.isMoved && (isFirst || live.isDone || performance.now() - lastShown > 80)) show();
+      if (live.isDone) finish(generation);
+      else working = setTimeout(work);
+    }
+
+    function again() {
+      generation++;
+      delete told.dataset.digest;
+      live.begin();
+      if (!live.isMoved) show();
+      told.textContent = "Tracking...";
+      if (!working) work();
+    }
+
+    const place = () => {
+      const [x, y] = viewer.project(content.center_mm.map((mm, axis) => mm + live.shift[axis]));
+      ring.style.left = `${x}px`;
+      ring.style.top = `${y}px`;
+    };
+    viewer.after = place;
+    let before = null;
+    ring.addEventListener("pointerdown", (event) => {
+      ring.setPointerCapture(event.pointerId);
+      before = [event.clientX, event.clientY];
+    });
+    ring.addEventListener("pointermove", (event) => {
+      if (!before) return;
+      const way = viewer.mm(event.clientX - before[0], event.clientY - before[1]);
+      before = [event.clientX, event.clientY];
+      live.shift = live.shift.map((mm, axis) => mm + way[axis]);
+      ring.dataset.shift = JSON.stringify(live.shift);
+      viewer.update(true);
+      again();
+    });
+    for (const name of ["pointerup", "pointercancel"]) ring.addEventListener(name, () => { before = null; });
+    const tell = () => { element("floor-told").textContent = live.floor.toPrecision(2); };
+    Object.assign(floor, { max: 3 * content.floor, step: content.floor / 20, value: content.floor });
+    floor.disabled = !content.floor_unit;
+    floor.addEventListener("input", () => {
+      live.floor = Math.abs(floor.value / content.floor - 1) < 1e-6 ? content.floor : +floor.value;
+      tell();
+      again();
+    });
+    viewer.onReset = () => {
+      if (!live.isMoved) return;
+      live.shift = [0, 0, 0];
+      live.floor = content.floor;
+      floor.value = content.floor;
+      tell();
+      again();
+    };
+    tell();
+    ring.hidden = element("live-part").hidden = false;
+    place();
+    again();
+  }
+
   // -- the view ---------------------------------------------------------------------------------
 
   function turnOf(forward, up) {
@@ -475,10 +691,24 @@
       this.lastFrame = now;
       this.drawing.draw(this.view, isMoving);
       this.writeLetters();
+      this.after?.();
       if (isMoving) {
         clearTimeout(this.resting);
         this.resting = setTimeout(() => this.update(), REST_MS);
       }
+    }
+
+    // Where a position, mm, is on the canvas; and how far in mm so many pixels are.
+    project(mm) {
+      const { centre, turn, height } = this.view, { clientWidth, clientHeight } = this.canvas;
+      const seen = new THREE.Vector3(...mm).sub(centre).applyQuaternion(turn.clone().invert());
+      const scale = clientHeight / height;
+      return [clientWidth / 2 + scale * seen.x, clientHeight / 2 - scale * seen.y];
+    }
+
+    mm(dx, dy) {
+      const scale = this.view.height / this.canvas.clientHeight;
+      return new THREE.Vector3(dx * scale, -dy * scale, 0).applyQuaternion(this.view.turn).toArray();
     }
 
     letters() {
@@ -670,7 +900,7 @@
     const root = document.documentElement;
     const full = () => (document.fullscreenElement ? document.exitFullscreen() : root.requestFullscreen?.());
     const toggleTheme = () => theme(root.dataset.theme === "dark" ? "light" : "dark", viewer);
-    const reset = () => { viewer.reset(); viewer.update(); };
+    const reset = () => { viewer.reset(); viewer.onReset?.(); viewer.update(); };
     const actions = {
       Reset: [reset, "Back to the view that the page opens with (R)"],
       ...Object.fromEntries(Object.entries(SIDES).map(([name, way]) => [name, [() => viewer.look(...way), `From ${name === "Above" ? "above" : `the ${name.toLowerCase()}`}`]])),
@@ -759,6 +989,13 @@
     say(isStill ? "This browser draws without WebGL, so that this is a still picture." : "");
     viewer.lastMove = 0; // it rests
     viewer.draw(performance.now());
+    if (page.live && !isStill) {
+      try {
+        openLive(page, viewer, await Live.open(page.live));
+      } catch (error) {
+        say(`Tracking in this page is not possible here (${error.message}).`);
+      }
+    }
     document.documentElement.dataset.state = isStill ? "still" : "ready";
   }
 

@@ -30,7 +30,8 @@ from ..geometry.units import MM, per_mm
 from ..recipes.project import Project
 from ..streamlines.tractogram import Tractogram
 from ..version import __version__
-from .packed import Packed, pack, second_differences
+from .live import Live
+from .packed import Packed, pack, pack_bytes, second_differences
 from .provenance import told
 from .slices import Slices
 
@@ -132,6 +133,7 @@ def save_page(
     every: int = 1,
     is_anatomical: bool = True,
     unit: str = MM,
+    live: tuple[str, Live] | None = None,
 ) -> int:
     """Write an interactive page, whole or not at all; return its size in bytes.
 
@@ -158,6 +160,8 @@ def save_page(
         Whether x, y and z are R, A and S.
     unit : str
         In which positions are told, see :mod:`napari_tractography.geometry.units`.
+    live : tuple of str and Live, optional
+        The name of a bundle whose seeds can be dragged in the page, and what tracks it there.
 
     Raises
     ------
@@ -211,6 +215,7 @@ def save_page(
             for each, bundle in zip(thinned, bundles, strict=True)
         ],
         "volume": None,
+        "live": None,
         **told(target, project),
     }
     if volume is not None and slices is not None:
@@ -222,6 +227,16 @@ def save_page(
             "visible": volume.are_visible,
             "voxels": stored(pack(slices.differences())),
         }
+    if live is not None:
+        name, tracking = live
+        parts = {
+            "image": tracking.image,
+            "positions": tracking.positions,
+            "kernel": tracking.kernel,
+        }
+        data |= {f"live-{part}": pack_bytes(packed) for part, packed in parts.items()}
+        (number,) = [n for n, bundle in enumerate(bundles) if bundle.name == name]
+        content["live"] = {**tracking.content, "bundle": number}
     text = _page(title, caption, content, data)
     with written_whole(target) as temporary:
         temporary.write_text(text, "utf-8", newline="\n")
@@ -343,7 +358,7 @@ def _page(title: str, caption: str, content: Mapping[str, Any], data: Mapping[st
         f'<script type="text/plain" id="{name}">{text}</script>' for name, text in data.items()
     ]
     filled = {
-        "policy": policy_of(script, style),
+        "policy": policy_of(script, style, compiles=content["live"] is not None),
         "generator": html.escape(f"napari-tractography {__version__}"),
         "title": html.escape(title),
         "caption": html.escape(caption),
@@ -359,10 +374,14 @@ def script_of_page() -> str:
     return f"\n{_asset('three.js')}\n{_asset('page.js')}"
 
 
-def policy_of(script: str, style: str) -> str:
-    """Return the Content-Security-Policy of a page: its script, its style, and nothing else."""
+def policy_of(script: str, style: str, *, compiles: bool = False) -> str:
+    """Return the Content-Security-Policy of a page: its script, its style, and nothing else.
+
+    Where the script tracks, it also `compiles` WebAssembly.
+    """
+    wasm = " 'wasm-unsafe-eval'" if compiles else ""
     return (
-        f"default-src 'none'; script-src {_source(script)}; style-src {_source(style)}; "
+        f"default-src 'none'; script-src {_source(script)}{wasm}; style-src {_source(style)}; "
         "connect-src 'none'; base-uri 'none'; form-action 'none'"
     )
 

@@ -63,6 +63,7 @@ VECTOR_TABLES = ("voxel_rows", "vectors", "mask")
 REGION_TABLES = ("roles", "shapes", "orders", "geometry", "extents", "voxels")
 
 
+POINTER = "u8"  # on hosts and GPUs
 _TYPES = {
     "int": "i4",
     "unsigned int": "u4",
@@ -198,12 +199,12 @@ def _lines_of(name: str, included: set[str]) -> Iterator[str]:
 
 
 @cache
-def layout(name: str) -> np.dtype[np.void]:
+def layout(name: str, pointer: str = POINTER) -> np.dtype[np.void]:
     """Return the memory layout of a structure of ``structs.h``."""
-    return layout_in(name, (FOLDER / "structs.h").read_text("utf-8"))
+    return layout_in(name, (FOLDER / "structs.h").read_text("utf-8"), pointer)
 
 
-def layout_in(name: str, text: str) -> np.dtype[np.void]:
+def layout_in(name: str, text: str, pointer: str = POINTER) -> np.dtype[np.void]:
     """Return the memory layout of a structure of C source; pointers are unsigned integers."""
     text = re.sub(r"//.*", "", text)
     found = re.search(rf"struct {name} {{(.*?)}};", text, flags=re.DOTALL)
@@ -214,20 +215,22 @@ def layout_in(name: str, text: str) -> np.dtype[np.void]:
         match = re.fullmatch(r"(?:const )?([a-z ]+?)(\*?) (\w+)(?:\[(\d+)\])?", declaration)
         if match is None:
             raise ValueError(declaration)
-        kind = "u8" if match[2] else _TYPES[match[1]]
+        kind = pointer if match[2] else _TYPES[match[1]]
         members.append((match[3], kind, int(match[4])) if match[4] else (match[3], kind))
     return np.dtype(members, align=True)
 
 
-def pack(name: str, values: Mapping[str, Any]) -> NDArray[np.void]:
+def pack(name: str, values: Mapping[str, Any], pointer: str = POINTER) -> NDArray[np.void]:
     """Return a structure, () of :func:`layout`, as kernels take it; other members are zero."""
-    packed = np.zeros((), layout(name))
+    packed = np.zeros((), layout(name, pointer))
     for member, value in values.items():
         packed[member] = value
     return packed
 
 
-def pack_field(field: codes.Field, addresses: Mapping[str, int]) -> NDArray[np.void]:
+def pack_field(
+    field: codes.Field, addresses: Mapping[str, int], pointer: str = POINTER
+) -> NDArray[np.void]:
     """Return the ``Field`` of tables at these addresses; without one a table is absent."""
     nx, ny, nz = field.voxel_rows.shape
     return pack(
@@ -244,6 +247,7 @@ def pack_field(field: codes.Field, addresses: Mapping[str, int]) -> NDArray[np.v
             "n_directions": len(field.directions),
             "to_voxel": np.ravel(field.to_voxel),
         },
+        pointer,
     )
 
 
@@ -270,7 +274,9 @@ def pack_settings(settings: codes.Settings) -> NDArray[np.void]:
     return pack("Settings", settings._asdict())
 
 
-def pack_regions(regions: codes.Regions, addresses: Mapping[str, int]) -> NDArray[np.void]:
+def pack_regions(
+    regions: codes.Regions, addresses: Mapping[str, int], pointer: str = POINTER
+) -> NDArray[np.void]:
     """Return the ``Regions`` of tables at these addresses, and the tissue image in it."""
     return pack(
         "Regions",
@@ -285,6 +291,7 @@ def pack_regions(regions: codes.Regions, addresses: Mapping[str, int]) -> NDArra
             "backtrack": regions.tissues.backtrack,
             "crop": regions.tissues.crop,
         },
+        pointer,
     )
 
 

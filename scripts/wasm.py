@@ -1,0 +1,60 @@
+"""Compile the kernel that tracks in interactive pages, for WebAssembly.
+
+``python scripts/wasm.py`` writes it into the package, for each largest degree of the FOD, with a
+checksum of what it was made of; run it when the CUDA source has changed. It takes clang and lld of
+Debian 12 (``apt-get install clang lld``). SIMD of 128 bits, no fused multiply-add, no library.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from napari_tractography.pages.live.memory import LMAXES
+from napari_tractography.tracking.cuda.source import FOLDER, generated
+
+LIVE = Path(__file__).resolve().parent.parent / "src" / "napari_tractography" / "pages" / "live"
+CHECKSUM = "sources.sha256"
+COMPILER = "clang++"
+FLAGS = (
+    "--target=wasm32", "-O2", "-std=c++14", "-ffp-contract=off", "-msimd128", "-ffreestanding",
+    "-nostdlib", "-fno-exceptions", "-fno-rtti", "-fno-threadsafe-statics", "-fvisibility=hidden",
+    "-Wno-pass-failed", "-Wno-unused-function", "-DTISSUES=0", "-DPLAIN=1", "-Wl,--no-entry",
+    "-Wl,--import-memory", "-Wl,--export=__heap_base", "-Wl,--strip-all",
+)  # fmt: skip
+
+
+def checksum() -> str:
+    """Return the SHA-256 of all that kernels are made of."""
+    paths = [*FOLDER.glob("*.h"), FOLDER / "track.cu", LIVE / "entry.cpp"]
+    texts = {path.name: path.read_text("utf-8") for path in paths} | generated()
+    whole = "".join(f"{name}\n{text}\n" for name, text in sorted(texts.items()))
+    return hashlib.sha256((whole + " ".join(FLAGS)).encode()).hexdigest()
+
+
+def compile_kernels(target: Path) -> None:
+    """Write ``track_LMAX.wasm`` into a folder."""
+    with tempfile.TemporaryDirectory() as headers:
+        for name, text in generated().items():
+            Path(headers, name).write_text(text, "utf-8")
+        for lmax in LMAXES:
+            made = target / f"track_{lmax}.wasm"
+            includes = [f"-I{headers}", f"-I{FOLDER}", str(LIVE / "entry.cpp")]
+            subprocess.run([COMPILER, *FLAGS, f"-DLMAX={lmax}", *includes, "-o", made], check=True)
+            made.chmod(0o644)
+
+
+def main() -> int:
+    """Write the kernels and the checksum."""
+    argparse.ArgumentParser(description=__doc__).parse_args()
+    compile_kernels(LIVE)
+    (LIVE / CHECKSUM).write_text(checksum() + "\n", "utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,221 @@
+"""Tracking in a page: the same streamlines as the CPU's, whatever a reader drags."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import shutil
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import nibabel as nib
+import numpy as np
+import pytest
+from browser import Browser, why_none
+from reading import ReadPage
+
+import napari_tractography as nt
+from napari_tractography.cli import main
+from napari_tractography.errors import InvalidParameterError
+from napari_tractography.model.phantoms import make_phantom, phantom_seeds_mm
+from napari_tractography.pages.live import live_of
+from napari_tractography.pages.page import PageBundle, save_page
+from napari_tractography.streamlines.tractogram import Tractogram
+from napari_tractography.tracking.inputs import TrackingInput
+
+ROOT = Path(__file__).resolve().parents[2]
+in_browser = pytest.mark.skipif(bool(why_none()), reason=why_none() or "there is one")
+TOLD = "document.getElementById('live-told')"
+
+
+def inputs_of(lmax: int = 6, n: int = 40, **parameters: Any) -> TrackingInput:
+    """One seed sphere in the phantom of arcs."""
+    fod = make_phantom("arcs", lmax=lmax)
+    seeds = nt.Seeds.in_sphere(phantom_seeds_mm("arcs")[0], 3.0, n)
+    return TrackingInput(fod, seeds, nt.TrackingParameters.for_fod(fod, **parameters))
+
+
+def tracked(inputs: TrackingInput, seeds: nt.Seeds | None = None) -> Tractogram:
+    return nt.track(inputs.fod, seeds or inputs.seeds, inputs.parameters, backend="cpu")
+
+
+def written(path: Path, inputs: TrackingInput) -> Tractogram:
+    """Write a page that tracks an input; return what the CPU tracks."""
+    lines = tracked(inputs)
+    bundle = PageBundle("arc", lines, "#ff0000")
+    save_page(path, [bundle], live=("arc", live_of(inputs, lines)), theme="dark")
+    return lines
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+    opened = Browser(tmp_path_factory.mktemp("browser"))
+    yield opened
+    opened.close()
+
+
+def digest_of(browser: Browser) -> str:
+    """The digest of what the page has tracked, once it has."""
+    ended = time.monotonic() + 300
+    while not (found := browser.evaluate(f"{TOLD}.dataset.digest")):
+        assert time.monotonic() < ended, browser.evaluate(f"{TOLD}.textContent")
+        time.sleep(0.05)
+    return str(found)
+
+
+@in_browser
+@pytest.mark.parametrize(
+    ("lmax", "parameters"),
+    [
+        pytest.param(8, {}, id="lmax 8"),
+        pytest.param(4, {}, id="lmax 4"),
+        pytest.param(6, {"interpolation": "nearest"}, id="nearest"),
+        pytest.param(6, {"algorithm": "sd_stream"}, id="sd_stream"),
+        pytest.param(6, {"algorithm": "ifod2"}, id="ifod2"),
+        pytest.param(6, {"algorithm": "deterministic"}, id="deterministic"),
+        pytest.param(6, {"min_probability": 0.005, "record_every": 3}, id="threshold"),
+    ],
+)
+def test_a_page_tracks_the_streamlines_of_the_cpu(
+    browser: Browser, tmp_path: Path, lmax: int, parameters: dict[str, Any]
+) -> None:
+    lines = written(tmp_path / "page.html", inputs_of(lmax, **parameters))
+    assert len(lines)
+    assert browser.open(tmp_path / "page.html") == "ready"
+    assert digest_of(browser) == lines.digest()
+    assert "the same as the recipe's" in browser.text("live-told")
+    assert browser.complaints == []
+    assert len(browser.requests) == 1
+
+
+@in_browser
+def test_seeds_that_are_dragged_give_what_the_cpu_gives_there(
+    browser: Browser, tmp_path: Path
+) -> None:
+    inputs = inputs_of(n=60)
+    lines = written(tmp_path / "page.html", inputs)
+    browser.open(tmp_path / "page.html")
+    assert digest_of(browser) == lines.digest()
+    x, y = browser.evaluate(
+        "(({ left, top, width }) => [left + width / 2, top + width / 2])"
+        "(document.getElementById('seed').getBoundingClientRect())"
+    )
+    browser.drag((round(x), round(y)), (round(x) + 6, round(y) + 4))
+    shift = np.array(json.loads(browser.evaluate("document.getElementById('seed').dataset.shift")))
+    assert 0.2 < np.linalg.norm(shift) < 6
+    moved = nt.Seeds.at((inputs.seeds.positions_mm + shift).astype(np.float32))
+    found, wanted = digest_of(browser), tracked(inputs, moved)
+    assert found == wanted.digest() != lines.digest()
+    assert browser.text("live-told").startswith(f"{len(wanted)} streamlines tracked here, digest")
+    eye = "document.querySelector('#bundles .eye').getAttribute('aria-pressed')"
+    assert browser.evaluate(eye) == "false"
+    browser.press("r")
+    assert digest_of(browser) == lines.digest()
+    assert browser.evaluate(eye) == "true"
+
+
+@in_browser
+def test_the_floor_is_moved(browser: Browser, tmp_path: Path) -> None:
+    inputs = inputs_of(min_amplitude=0.1)
+    lines = written(tmp_path / "page.html", inputs)
+    browser.open(tmp_path / "page.html")
+    assert digest_of(browser) == lines.digest()
+    browser.evaluate(
+        "const floor = document.getElementById('floor'); floor.value = floor.max;"
+        "floor.dispatchEvent(new Event('input'))"
+    )
+    assert browser.text("floor-told") == "0.30"
+    assert digest_of(browser) != lines.digest()
+    assert "the recipe's" not in browser.text("live-told")
+
+
+@in_browser
+def test_what_is_damaged_is_said_and_the_rest_is_shown(browser: Browser, tmp_path: Path) -> None:
+    written(tmp_path / "page.html", inputs_of())
+    text = (tmp_path / "page.html").read_text("utf-8")
+    start = text.index('id="live-kernel">') + len('id="live-kernel">')
+    (tmp_path / "page.html").write_text(text[:start] + "AAAA" + text[start + 4 :], "utf-8")
+    assert browser.open(tmp_path / "page.html") == "ready"
+    assert browser.text("status").startswith("Tracking in this page is not possible here")
+
+
+def test_webassembly_is_allowed_where_it_is_there_alone(tmp_path: Path) -> None:
+    lines = written(tmp_path / "live.html", inputs_of(n=5))
+    save_page(tmp_path / "dead.html", [PageBundle("arc", lines)])
+    policies = [
+        next(line for line in ReadPage(tmp_path / name).text.splitlines() if "Policy" in line)
+        for name in ("live.html", "dead.html")
+    ]
+    assert ["'wasm-unsafe-eval'" in policy for policy in policies] == [True, False]
+
+
+@pytest.mark.parametrize(
+    ("lmax", "parameters", "words"),
+    [
+        (10, {}, "lmax 10"),
+        (6, {"algorithm": "diffusion"}, "by diffusion"),
+        (6, {"positivity": "softplus"}, "softplus"),
+        (6, {"output": "endpoints"}, "endpoints"),
+    ],
+)
+def test_what_the_kernel_of_pages_does_not_track_is_refused(
+    lmax: int, parameters: dict[str, Any], words: str
+) -> None:
+    with pytest.raises(InvalidParameterError, match=words):
+        live_of(inputs_of(lmax, n=2, **parameters), Tractogram.empty())
+
+
+def test_the_command_takes_a_bundle_with_a_recipe(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    fod = make_phantom("arcs", lmax=4)
+    nib.save(nib.Nifti1Image(fod.coefficients, fod.grid.affine), "fod.nii.gz")
+    sphere = ",".join(map(str, (*phantom_seeds_mm("arcs")[0], 2)))
+    words = ["-o", "b.tck", f"--seed-sphere={sphere}", "--n-seeds", "9", "--quiet"]
+    assert main(["track", "fod.nii.gz", *words]) == 0
+    assert main(["page", "b.json", "-o", "p.html", "--live", "b"]) == 0
+    live = ReadPage(tmp_path / "p.html").content["live"]
+    assert (live["n_seeds"], live["digest"]) == (9, nt.load_tractogram("b.tck").digest())
+    (tmp_path / "p.html").unlink()
+    capsys.readouterr()
+    assert main(["page", "b.tck", "-o", "p.html", "--live", "b"]) == 2
+    assert "has no recipe" in capsys.readouterr().err
+    assert main(["page", "b.tck", "-o", "p.html", "--live", "c"]) == 2
+    assert "no bundle is called so; give b." in capsys.readouterr().err
+    assert not (tmp_path / "p.html").exists()
+
+
+# ------------------------------------------------------------------------------------- the kernel
+
+
+@pytest.fixture(scope="module")
+def script() -> ModuleType:
+    """scripts/wasm.py as a module."""
+    spec = importlib.util.spec_from_file_location("wasm", ROOT / "scripts" / "wasm.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_the_kernel_is_made_of_the_sources_as_they_are(script: ModuleType) -> None:
+    kept = (script.LIVE / script.CHECKSUM).read_text("utf-8").strip()
+    assert kept == script.checksum(), "run `python scripts/wasm.py`"
+
+
+def test_the_kernel_is_what_the_script_makes(script: ModuleType, tmp_path: Path) -> None:
+    compiler = shutil.which(script.COMPILER)
+    if compiler is None or shutil.which("wasm-ld") is None:
+        pytest.skip("no clang and lld to compile for WebAssembly with")
+    version = subprocess.run([compiler, "--version"], capture_output=True, text=True).stdout
+    if "Debian clang version 14." not in version:
+        pytest.skip("another clang than the one that made the kernel, whose bytes may differ")
+    script.compile_kernels(tmp_path)
+    for made in tmp_path.iterdir():
+        assert made.read_bytes() == (script.LIVE / made.name).read_bytes()
