@@ -143,6 +143,15 @@ def test_what_is_damaged_is_said_and_the_rest_is_shown(browser: Browser, tmp_pat
     assert browser.text("status").startswith("Tracking in this page is not possible here")
 
 
+def test_a_bundle_that_is_not_there_is_refused(tmp_path: Path) -> None:
+    inputs = inputs_of(n=5)
+    lines = tracked(inputs)
+    live = "other", live_of(inputs, lines)
+    with pytest.raises(InvalidParameterError, match="'other'"):
+        save_page(tmp_path / "page.html", [PageBundle("arc", lines)], live=live)
+    assert not list(tmp_path.iterdir())
+
+
 def test_webassembly_is_allowed_where_it_is_there_alone(tmp_path: Path) -> None:
     lines = written(tmp_path / "live.html", inputs_of(n=5))
     save_page(tmp_path / "dead.html", [PageBundle("arc", lines)])

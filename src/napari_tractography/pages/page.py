@@ -168,7 +168,7 @@ def save_page(
     FileError
         When the ending is another, or the file cannot be written.
     InvalidParameterError
-        When `every` is below 1, or the theme is unknown.
+        When `every` is below 1, the theme is unknown, or `live` is no bundle.
     InvalidTractogramError
         When there is nothing to draw, or a bundle has too many points for a browser.
     """
@@ -229,14 +229,16 @@ def save_page(
         }
     if live is not None:
         name, tracking = live
+        numbers = [number for number, bundle in enumerate(bundles) if bundle.name == name]
+        if not numbers:
+            raise InvalidParameterError(f"live is {name!r}, which none of the bundles is called.")
         parts = {
             "image": tracking.image,
             "positions": tracking.positions,
             "kernel": tracking.kernel,
         }
         data |= {f"live-{part}": pack_bytes(packed) for part, packed in parts.items()}
-        (number,) = [n for n, bundle in enumerate(bundles) if bundle.name == name]
-        content["live"] = {**tracking.content, "bundle": number}
+        content["live"] = {**tracking.content, "bundle": numbers[0]}
     text = _page(title, caption, content, data)
     with written_whole(target) as temporary:
         temporary.write_text(text, "utf-8", newline="\n")

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from hands import WAIT_MS
 
+from napari_tractography.errors import InvalidTractogramError
 from napari_tractography.model.phantoms import make_phantom, phantom_seeds_mm
 from napari_tractography.plugin.export.pages import camera_of, page_of
 from napari_tractography.plugin.space.display import DisplaySpace
@@ -35,9 +36,9 @@ def panel(open_model, tmp_path, qtbot):
     return panel
 
 
-def content_of(panel, path):
+def content_of(panel, path, **options):
     """What a page of the window holds."""
-    write, left_out = page_of(panel.bundles, path)
+    write, left_out = page_of(panel.bundles, path, **options)
     assert left_out == []
     assert write() == path.stat().st_size
     (found,) = re.findall(r'id="page">(.*?)</script>', path.read_text("utf-8"))
@@ -57,6 +58,16 @@ def test_a_page_has_what_the_window_shows(panel, tmp_path):
     (bundle,) = content_of(panel, tmp_path / "a.html")["bundles"]
     assert (bundle["colour"], bundle["visible"]) == ("points", False)
     assert bundle["meaning"].startswith("Colours: length, ")
+
+
+def test_seeds_of_the_active_bundle_can_be_dragged_in_a_page(panel, tmp_path):
+    live = content_of(panel, tmp_path / "a.html", live=True)["live"]
+    assert live["digest"] == panel.session.tractogram.digest()
+    assert live["n_seeds"] == 20 * len(phantom_seeds_mm("cross"))
+    assert content_of(panel, tmp_path / "a.html")["live"] is None
+    panel.bundles.add()
+    with pytest.raises(InvalidTractogramError, match="no result of a run"):
+        page_of(panel.bundles, tmp_path / "b.html", live=True)
 
 
 @pytest.mark.parametrize(

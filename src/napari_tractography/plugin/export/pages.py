@@ -12,9 +12,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ...errors import InvalidTractogramError
+from ...pages.live import live_of
 from ...pages.page import DIRECTION, Camera, PageBundle, PageVolume, check_page, save_page
 from ...recipes.project import Project
+from ...streamlines.tractogram import Tractogram
 from ..layers.planes import plane_sources, planes_in_view
+from ..requests import Request
 from ..session.listing import BundleList
 from ..session.open_bundle import OpenBundle
 from ..space.display import DisplaySpace, display_space_of_layer
@@ -34,16 +38,24 @@ ACROSS = ("sagittal", "coronal", "axial")  # x, y and z
 
 
 def page_of(
-    bundles: BundleList, path: str | Path, *, title: str = "", caption: str = "", every: int = 1
+    bundles: BundleList,
+    path: str | Path,
+    *,
+    title: str = "",
+    caption: str = "",
+    every: int = 1,
+    live: bool = False,
 ) -> tuple[Callable[[], int], list[str]]:
     """Return what writes the window as a page, for a thread, and why bundles' recipes are missing.
 
     What writes it takes no part in the window any more; it returns the size of the file in bytes.
-    Streamlines are those that are drawn. Raises TractographyError as
-    :func:`~napari_tractography.pages.page.save_page`.
+    Streamlines are those that are drawn. With `live` the seeds of the active bundle can be dragged
+    in the page. Raises TractographyError as :func:`~napari_tractography.pages.page.save_page`;
+    InvalidTractogramError where the active bundle is no result of a run.
     """
     check_page(path, every=every)
     viewer = bundles.viewer
+    tracked = _tracked(bundles.active) if live else None
     project, left_out = project_of(bundles)
     shown = [
         page_bundle
@@ -57,6 +69,10 @@ def page_of(
     anatomical = is_anatomical(viewer.layers)
 
     def write() -> int:
+        tracking = None
+        if tracked is not None:
+            name, request, whole = tracked
+            tracking = name, live_of(request.tracking_input(), whole)
         return save_page(
             path,
             shown,
@@ -69,9 +85,22 @@ def page_of(
             every=every,
             is_anatomical=anatomical,
             unit=space.unit,
+            live=tracking,
         )
 
     return write, list(left_out.values())
+
+
+def _tracked(bundle: OpenBundle) -> tuple[str, Request, Tractogram]:
+    """Return the name of a bundle, and the run of which it shows the result."""
+    result, layer = bundle.state.result, bundle.streamlines_layer
+    request = None if result is None else result.request
+    if result is None or request is None or not request.is_whole or layer is None:
+        raise InvalidTractogramError(
+            f"{bundle.state.name} is no result of a run, whose seeds could be dragged in a page; "
+            "run tracking, or choose a bundle that was tracked."
+        )
+    return bundle.state.name, request, result.whole
 
 
 def _bundle(bundle: OpenBundle, project: Project) -> PageBundle | None:

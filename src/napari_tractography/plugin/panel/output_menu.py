@@ -71,16 +71,19 @@ class OutputMenu(QPushButton):  # type: ignore[misc]
 
     def ask_page(self) -> None:
         """Ask where to, and write the window as a page."""
-        path, _ = QFileDialog.getSaveFileName(
-            self, "Save an interactive page", "tractography.html", "Page (*.html)"
+        live = f"Page in which the seeds of {self.bundles.active.name} can be dragged (*.html)"
+        path, chosen = QFileDialog.getSaveFileName(
+            self, "Save an interactive page", "tractography.html", f"Page (*.html);;{live}"
         )
         if path:
-            self.save_page(path)
+            self.save_page(path, live=chosen == live)
 
     @errors_shown()
-    def save_page(self, path: str | Path, *, title: str = "", caption: str = "") -> None:
-        """Write the window as a page."""
-        write, left_out = page_of(self.bundles, path, title=title, caption=caption)
+    def save_page(
+        self, path: str | Path, *, title: str = "", caption: str = "", live: bool = False
+    ) -> None:
+        """Write the window as a page; with `live` the seeds of the bundle can be dragged in it."""
+        write, left_out = page_of(self.bundles, path, title=title, caption=caption, live=live)
         size = wait_for(write, f"Saving {Path(path).name}", self)
         for sentence in left_out:
             show_warning(sentence)
