@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import importlib.util
 import json
 import shutil
@@ -119,18 +120,32 @@ def test_seeds_that_are_dragged_give_what_the_cpu_gives_there(
 
 
 @in_browser
-def test_the_floor_is_moved(browser: Browser, tmp_path: Path) -> None:
+def test_parameters_that_are_moved_give_what_the_cpu_gives(
+    browser: Browser, tmp_path: Path
+) -> None:
+    """At least where streamlines stay within the FOD that is in the page."""
     inputs = inputs_of(min_amplitude=0.1)
     lines = written(tmp_path / "page.html", inputs)
     browser.open(tmp_path / "page.html")
     assert digest_of(browser) == lines.digest()
-    browser.evaluate(
-        "const floor = document.getElementById('floor'); floor.value = floor.max;"
-        "floor.dispatchEvent(new Event('input'))"
-    )
-    assert browser.text("floor-told") == "0.30"
-    assert digest_of(browser) != lines.digest()
-    assert "the recipe's" not in browser.text("live-told")
+    changed = inputs.parameters
+    for name, value, told, changes in (
+        ("floor", 0.2, "0.20", {"min_amplitude": 0.2}),
+        ("threshold", 4, "0.01", {"min_probability": 0.01}),
+        ("angle", 2, "15°", {"max_angle_deg": 15.0, "min_radius_mm": None}),
+    ):
+        browser.evaluate(
+            f"document.getElementById('{name}').value = {value};"
+            f"document.getElementById('{name}').dispatchEvent(new Event('input'))"
+        )
+        assert browser.text(f"{name}-told") == told
+        changed = dataclasses.replace(changed, **changes)
+        wanted = tracked(dataclasses.replace(inputs, parameters=changed))
+        assert digest_of(browser) == wanted.digest() != lines.digest()
+        assert "the recipe's" not in browser.text("live-told")
+    browser.press("r")
+    assert digest_of(browser) == lines.digest()
+    assert browser.text("floor-told") == "0.10"
 
 
 @in_browser

@@ -32,7 +32,8 @@ ROOT = Path(__file__).resolve().parents[2]
 HOSTILE = "</script><script>document.title='run'</script><img src=x onerror=alert(1)>&amp; {{data}}"
 BROWSER_ELEMENTS = {
     "html", "head", "meta", "title", "style", "body", "main", "canvas", "span", "p", "aside", "h1",
-    "h2", "input", "label", "li", "output", "ul", "div", "details", "summary", "dl", "button", "pre", "script",
+    "h2", "input", "label", "li", "output", "ul", "div", "details", "summary", "dl", "button",
+    "pre", "script",
 }  # fmt: skip
 
 

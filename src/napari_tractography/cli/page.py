@@ -51,8 +51,8 @@ def add_page(commands: Any) -> None:
     parser.add_argument(
         "--live",
         metavar="NAME",
-        help="bundle whose seeds can be dragged in the page, which tracks it: of a recipe in an FOD, "
-        "by an algorithm that is the same everywhere, without tissues",
+        help="bundle whose seeds can be dragged in the page, which tracks it: of a recipe in an "
+        "FOD, by an algorithm that is the same everywhere, without tissues",
     )
     parser.add_argument(
         "--theme",

@@ -461,21 +461,30 @@
     constructor(content, buffer, kernel, positions) {
       Object.assign(this, { content, buffer, kernel, positions });
       this.views = new DataView(buffer);
-      this.shift = [0, 0, 0];
-      this.floor = content.floor;
-      this.firstFloor = this.views.getFloat32(content.floor_at, true);
+      this.putBack();
       this.begin();
     }
 
-    get isMoved() { return this.floor !== this.content.floor || this.shift.some((mm) => mm !== 0); }
+    putBack() {
+      this.shift = [0, 0, 0];
+      this.chosen = { ...this.content.own };
+    }
+
+    get isMoved() {
+      const { chosen, content } = this;
+      return this.shift.some((mm) => mm !== 0) || Object.keys(chosen).some((name) => chosen[name] !== content.own[name]);
+    }
     get isDone() { return this.next >= this.content.n_seeds; }
 
-    // Forget what was tracked; seeds or the floor are others now.
+    // Forget what was tracked; seeds or parameters are others now.
     begin() {
       this.next = this.n_points = 0;
       this.parts = [];
-      const { floor, floor_unit, floor_at } = this.content;
-      this.views.setFloat32(floor_at, this.floor === floor ? this.firstFloor : this.floor * floor_unit, true);
+      const { content, chosen, views } = this;
+      const threshold = content.thresholds[chosen.threshold];
+      [this.field, this.settings] = content.cones[chosen.angle][+(threshold > 0)];
+      views.setFloat32(this.settings + content.threshold_at, threshold, true);
+      views.setFloat32(this.settings + content.floor_at, chosen.floor * content.floor_unit, true);
     }
 
     // Track the seeds of one batch.
@@ -489,7 +498,7 @@
       new Uint8Array(buffer, arrays.tally, 8 * content.n_reasons).fill(0);
       views.setUint32(batch + content.first_stream, content.first + this.next, true);
       views.setUint32(batch + content.n_seeds_at, n, true);
-      this.kernel(content.field, content.settings, content.regions, batch);
+      this.kernel(this.field, this.settings, content.regions, batch);
       const [n_points, n_lines] = [0, 8].map((at) => Number(views.getBigInt64(arrays.totals + at, true)));
       const offsets = [...new BigInt64Array(buffer, arrays.line_offsets, n_lines + 1)].map(Number);
       const counts = offsets.slice(1).map((end, line) => end - offsets[line]);
@@ -545,7 +554,7 @@
   }
 
   function openLive(page, viewer, live) {
-    const { content } = live, ring = element("seed"), floor = element("floor");
+    const { content } = live, ring = element("seed");
     const bundle = page.bundles[content.bundle], eyeOf = element("bundles").querySelectorAll(".eye")[content.bundle];
     const low = page.box_mm[0].map((mm, axis) => Math.min(mm, bundle.low[axis]) - page.radius);
     const step = Math.max(page.step_mm, (4 * page.radius) / 65_000);
@@ -619,19 +628,30 @@
       again();
     });
     for (const name of ["pointerup", "pointercancel"]) ring.addEventListener(name, () => { before = null; });
-    const tell = () => { element("floor-told").textContent = live.floor.toPrecision(2); };
-    Object.assign(floor, { max: 3 * content.floor, step: content.floor / 20, value: content.floor });
-    floor.disabled = !content.floor_unit;
-    floor.addEventListener("input", () => {
-      live.floor = Math.abs(floor.value / content.floor - 1) < 1e-6 ? content.floor : +floor.value;
-      tell();
-      again();
-    });
+    // How much of the slider is one of what is chosen, and how that is told.
+    const sliders = {
+      angle: { max: content.angles_deg.length - 1, step: 1, text: (n) => `${content.angles_deg[n].toPrecision(3) * 1}°` },
+      floor: { max: 3 * content.own.floor, step: content.own.floor / 20, text: (value) => value.toPrecision(2) },
+      threshold: { max: content.thresholds.length - 1, step: 1, text: (n) => String(content.thresholds[n]) },
+    };
+    const tell = () => {
+      for (const [name, { text }] of Object.entries(sliders)) {
+        element(name).value = live.chosen[name];
+        element(`${name}-told`).textContent = text(live.chosen[name]);
+      }
+    };
+    for (const [name, { max, step: by }] of Object.entries(sliders)) {
+      Object.assign(element(name), { max, step: by || 1, disabled: max === 0 });
+      element(name).addEventListener("input", () => {
+        const value = +element(name).value, own = content.own[name];
+        live.chosen[name] = Math.abs(value - own) < by / 4 ? own : value;
+        tell();
+        again();
+      });
+    }
     viewer.onReset = () => {
       if (!live.isMoved) return;
-      live.shift = [0, 0, 0];
-      live.floor = content.floor;
-      floor.value = content.floor;
+      live.putBack();
       tell();
       again();
     };

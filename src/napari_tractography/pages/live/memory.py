@@ -5,7 +5,7 @@ The page unpacks it as it is; the arrays of a batch lie behind it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.resources import files
 from typing import Any
 
@@ -27,6 +27,14 @@ POINTER = "u4"  # of WebAssembly
 BASE = 1 << 20  # where tables begin: behind what the kernel itself keeps
 ALIGNED = 64
 LMAXES = (4, 6, 8)
+# What a reader can choose, besides the recipe's own.
+ANGLES_DEG = (5.0, 10.0, 15.0, 20.0, 25.0, 30.0, 40.0, 50.0, 60.0, 75.0, 90.0)
+THRESHOLDS = (0.0, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05)
+# Arrays of a batch that the page itself reads or writes.
+READ_OR_WRITTEN = (
+    "positions", "next", "next_block", "tally", "totals", "line_offsets", "points"
+)  # fmt: skip
+SHARED = ("voxel_rows", "coefficients", "masses", "sphere_points", "mask")  # by all angles
 BATCH = 16  # seeds that are tracked in one go
 MARGIN = 4  # voxels around the streamlines, whose FOD is in the page too
 ROWS_AT_ONCE = 2000
@@ -50,46 +58,41 @@ def live_of(inputs: TrackingInput, tracked: Tractogram) -> Live:
     _check(inputs)
     plan = make_plan(inputs)
     memory = _Memory()
-    settings, batch = plan.settings, _batch_shapes(plan)
-    addresses = {
-        "field": _field(memory, plan, tracked),
-        "settings": memory.put(source.pack("Settings", settings._asdict())),
-        "regions": _regions(memory, plan),
-    }
+    batch = _batch_shapes(plan)
+    rows = _rows(memory, plan, tracked)
+    regions = _regions(memory, plan)
+    own, thresholds = inputs.parameters, _with_own(THRESHOLDS, inputs.parameters.min_probability)
+    angles = _with_own(ANGLES_DEG, own.max_angle_deg)
+    cones = [
+        [_cone(memory, inputs, rows, angle, threshold) for threshold in (0.0, thresholds[1])]
+        for angle in angles
+    ]
     arrays = {
         name: memory.put(np.zeros(shape, kind), stored=False)
         for name, (shape, kind) in batch.items()
     }
     numbers = {"n_seeds": BATCH, "n_blocks": batch["block_halves"][0][0]}
     packed = source.pack("Batch", {**arrays, **numbers}, POINTER)
-    floor, fields = inputs.parameters.min_amplitude, source.layout("Settings", POINTER).fields
-    of_batch = source.layout("Batch", POINTER).fields
-    assert fields is not None
-    assert of_batch is not None
     content = {
         "base": BASE,
-        "bytes": memory.end,
-        **addresses,
+        "cones": cones,
+        "regions": regions,
         "batch": [memory.put(packed, stored=False), packed.tobytes().hex()],
-        "first_stream": of_batch["first_stream"][1],
-        "n_seeds_at": of_batch["n_seeds"][1],
+        "first_stream": _offset("Batch", "first_stream"),
+        "n_seeds_at": _offset("Batch", "n_seeds"),
         "batch_size": BATCH,
-        "arrays": {
-            name: arrays[name]
-            for name in (
-                "positions",
-                "next",
-                "next_block",
-                "tally",
-                "totals",
-                "line_offsets",
-                "points",
-            )
-        },
+        "arrays": {name: arrays[name] for name in READ_OR_WRITTEN},
         "n_reasons": batch["tally"][0][0],
-        "floor": floor,
-        "floor_at": addresses["settings"] + fields["min_amplitude"][1],
-        "floor_unit": float(settings.min_amplitude) / floor if floor else 0.0,
+        "angles_deg": angles,
+        "thresholds": thresholds,
+        "own": {
+            "angle": angles.index(own.max_angle_deg),
+            "floor": own.min_amplitude,
+            "threshold": thresholds.index(own.min_probability),
+        },
+        "floor_at": _offset("Settings", "min_amplitude"),
+        "threshold_at": _offset("Settings", "min_probability"),
+        "floor_unit": float(plan.table.scale),
         "n_seeds": plan.n_seeds,
         "first": plan.first_stream,
         "digest": tracked.digest(),
@@ -100,6 +103,18 @@ def live_of(inputs: TrackingInput, tracked: Tractogram) -> Live:
     kernel = files(__package__).joinpath(f"track_{lmax}.wasm").read_bytes()
     positions = plan.positions_mm.astype("<f4").tobytes()
     return Live(content, bytes(memory.content), positions, kernel)
+
+
+def _offset(structure: str, member: str) -> int:
+    """Return where a member is in a structure."""
+    fields = source.layout(structure, POINTER).fields
+    assert fields is not None
+    return int(fields[member][1])
+
+
+def _with_own(values: tuple[float, ...], own: float) -> list[float]:
+    """Return values to choose from, rising, and the parameter's own."""
+    return sorted({*values, own})
 
 
 class _Memory:
@@ -148,8 +163,8 @@ def _batch_shapes(plan: Plan) -> dict[str, tuple[tuple[int, ...], str]]:
     return shapes | {"points": ((n_blocks * source.BLOCK_POINTS, 3), "f4")}
 
 
-def _field(memory: _Memory, plan: Plan, tracked: Tractogram) -> int:
-    """Put the FOD around streamlines there, and all tables; return the address of the ``Field``."""
+def _rows(memory: _Memory, plan: Plan, tracked: Tractogram) -> tuple[dict[str, int], Any]:
+    """Put the FOD around streamlines there; return the addresses, and the field of that part."""
     field = plan.field
     kept = np.unique(field.voxel_rows[_around(plan, tracked) & (field.voxel_rows >= 0)])
     coefficients = np.zeros((len(kept) + 1, field.coefficients.shape[1]), np.uint16)
@@ -161,8 +176,27 @@ def _field(memory: _Memory, plan: Plan, tracked: Tractogram) -> int:
     numbers = np.full(len(field.values) + 1, -1, np.int32)
     numbers[kept] = np.arange(len(kept))
     part = part._replace(voxel_rows=numbers[field.voxel_rows])
-    addresses = {name: memory.put(getattr(part, name)) for name in source.TABLES}
-    return memory.put(source.pack_field(part, addresses, POINTER))
+    return {name: memory.put(getattr(part, name)) for name in SHARED}, part
+
+
+def _cone(
+    memory: _Memory,
+    inputs: TrackingInput,
+    rows: tuple[dict[str, int], Any],
+    angle: float,
+    threshold: float,
+) -> list[int]:
+    """Put the tables of an angle there; return the addresses of the ``Field`` and ``Settings``."""
+    parameters, (shared, part) = inputs.parameters, rows
+    if angle != parameters.max_angle_deg:
+        parameters = replace(parameters, max_angle_deg=angle, min_radius_mm=None)
+    plan = make_plan(replace(inputs, parameters=replace(parameters, min_probability=threshold)))
+    own = {
+        name: memory.put(getattr(plan.field, name)) for name in source.TABLES if name not in SHARED
+    }
+    of_cone = {name: getattr(plan.field, name) for name in own}
+    field = source.pack_field(part._replace(**of_cone), {**shared, **own}, POINTER)
+    return [memory.put(field), memory.put(source.pack("Settings", plan.settings._asdict()))]
 
 
 def _around(plan: Plan, tracked: Tractogram) -> NDArray[np.bool_]:
