@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from browser import Browser, why_none
+from browser import PATIENCE_S, Browser, why_none
 from numpy.typing import NDArray
 from scipy.ndimage import binary_erosion
 
@@ -103,7 +103,7 @@ def grey(picture: NDArray[np.int64]) -> NDArray[np.bool_]:
 
 def changed(browser: Browser, expression: str, wanted: object = True) -> None:
     """Wait until an expression has a value."""
-    ended = time.monotonic() + 60
+    ended = time.monotonic() + PATIENCE_S
     while browser.evaluate(expression) != wanted:
         assert time.monotonic() < ended, browser.evaluate(expression)
         time.sleep(0.05)

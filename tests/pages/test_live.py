@@ -16,7 +16,7 @@ from typing import Any
 import nibabel as nib
 import numpy as np
 import pytest
-from browser import Browser, why_none
+from browser import PATIENCE_S, Browser, why_none
 from reading import ReadPage
 
 import napari_tractography as nt
@@ -61,7 +61,7 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
 
 def digest_of(browser: Browser) -> str:
     """The digest of what the page has tracked, once it has."""
-    ended = time.monotonic() + 300
+    ended = time.monotonic() + PATIENCE_S
     while not (found := browser.evaluate(f"{TOLD}.dataset.digest")):
         assert time.monotonic() < ended, browser.evaluate(f"{TOLD}.textContent")
         time.sleep(0.05)
