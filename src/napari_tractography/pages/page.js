@@ -459,7 +459,7 @@
     }
 
     constructor(content, buffer, kernel, positions) {
-      Object.assign(this, { content, buffer, kernel, positions });
+      Object.assign(this, { content, buffer, kernel, positions, size: 1 });
       this.views = new DataView(buffer);
       this.putBack();
       this.begin();
@@ -487,10 +487,10 @@
       views.setFloat32(this.settings + content.floor_at, chosen.floor * content.floor_unit, true);
     }
 
-    // Track the seeds of one batch.
+    // Track the seeds of one batch, of as many as take a few milliseconds.
     step() {
       const { content, buffer, views } = this, { arrays } = content, [batch] = content.batch;
-      const n = Math.min(content.batch_size, content.n_seeds - this.next);
+      const n = Math.min(this.size, content.n_seeds - this.next);
       const seeds = new Float32Array(buffer, arrays.positions, 3 * n);
       for (let i = 0; i < 3 * n; i++) seeds[i] = this.positions[3 * this.next + i] + this.shift[i % 3];
       views.setUint32(arrays.next, 0, true);
@@ -498,7 +498,11 @@
       new Uint8Array(buffer, arrays.tally, 8 * content.n_reasons).fill(0);
       views.setUint32(batch + content.first_stream, content.first + this.next, true);
       views.setUint32(batch + content.n_seeds_at, n, true);
+      const begun = performance.now();
       this.kernel(this.field, this.settings, content.regions, batch);
+      const ms = performance.now() - begun;
+      if (ms > 8) this.size = Math.max(1, this.size >> 1);
+      else if (ms < 3) this.size = Math.min(content.batch_size, 2 * this.size);
       const [n_points, n_lines] = [0, 8].map((at) => Number(views.getBigInt64(arrays.totals + at, true)));
       const offsets = [...new BigInt64Array(buffer, arrays.line_offsets, n_lines + 1)].map(Number);
       const counts = offsets.slice(1).map((end, line) => end - offsets[line]);
@@ -591,8 +595,8 @@
 
     function work() {
       working = 0;
+      const isFirst = !live.parts.length;
       live.track(12);
-      const isFirst = live.parts.length === 1;
       if (live.isMoved && (isFirst || live.isDone || performance.now() - lastShown > 80)) show();
       if (live.isDone) finish(generation);
       else working = setTimeout(work);
