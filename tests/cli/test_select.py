@@ -91,3 +91,21 @@ def test_what_is_wrong_is_said_and_nothing_is_written(
     assert main(["select", "b.tck", "-o", "c.tck", *words]) == 2
     assert told in capsys.readouterr().err
     assert not Path("c.tck").exists()
+
+
+def test_select_takes_what_another_file_holds_or_does_not(
+    folder: Path, track: Track, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert track() == 0
+    whole = nt.load_tractogram("b.tck")
+    n = len(whole)
+    whole[2:5].save("some.tck")
+    assert main(["select", "b.tck", "-o", "without.tck", "--not-in", "some.tck"]) == 0
+    wanted = whole[np.delete(np.arange(n), [2, 3, 4])]
+    assert nt.load_tractogram("without.tck").digest() == wanted.digest()
+    words = ["--also-in", "some.tck", "--not-in", "without.tck"]
+    assert main(["select", "b.tck", "-o", "both.tck", *words]) == 0
+    assert nt.load_tractogram("both.tck").digest() == whole[2:5].digest()
+    assert f"3 of {n} streamlines taken" in capsys.readouterr().out
+    assert main(["select", "some.tck", "-o", "none.tck", "--not-in", "b.tck"]) == 2
+    assert not Path("none.tck").exists()

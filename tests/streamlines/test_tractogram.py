@@ -361,3 +361,13 @@ def test_what_is_joined_as_it_comes_lies_in_the_whole(n_seeds: int | None) -> No
     assert all(np.array_equal(part.points, b) for part, b in zip(parts, before, strict=True))
     assert np.shares_memory(parts[-1].points, whole.points)
     assert Joining().columns() is None
+
+
+def test_the_same_streamlines_are_found_by_their_points() -> None:
+    a = Tractogram.from_streamlines([[(0, 0, 0), (1, 0, 0)], [(0, 0, 0)], np.empty((0, 3))])
+    backwards = Tractogram.from_streamlines([[(1, 0, 0), (0, 0, 0)], [(-0.0, 0, -0.0)]])
+    assert a.found_in(backwards).tolist() == [False, True, False]
+    assert a.found_in(a).all()
+    assert a.found_in(Tractogram.empty()).tolist() == [False] * 3
+    longer = Tractogram.from_streamlines([[(0, 0, 0), (1, 0, 0), (2, 0, 0)]])
+    assert not a.found_in(longer).any()

@@ -37,7 +37,8 @@ def add_select(commands: Any) -> None:
     parser = commands.add_parser(
         "select",
         help="take the streamlines of a file that pass regions",
-        description="Take the streamlines of a file that pass regions, without tracking again. "
+        description="Take the streamlines of a file that pass regions, or that another file holds "
+        "too, or does not, without tracking again. "
         "Regions act on the whole path: a segment between two points cannot slip through a sphere.",
     )
     add_path(parser, "tractogram", "TCK", tractogram_help())
@@ -57,6 +58,9 @@ def add_select(commands: Any) -> None:
         default=[],
         help="streamlines of this group of a .trx TCK; may be repeated, for those of any of them",
     )
+    same = "the same has the same points, to the last bit, as .tck and .trx keep them"
+    add_path(parser, "--also-in", "TCK", f"streamlines that this file holds, too; {same}")
+    add_path(parser, "--not-in", "TCK", "streamlines that this file does not hold")
     limits = parser.add_argument_group("limits", "which count themselves")
     limits.add_argument("--min-length", type=float, default=0.0, metavar="MM", help="[mm]")
     limits.add_argument("--max-length", type=float, default=math.inf, metavar="MM", help="[mm]")
@@ -95,7 +99,8 @@ def run(options: argparse.Namespace) -> int:
     if options.out_weights:
         check_writable(options.out_weights)
     check_apart(options.out, options.out_weights)
-    check_apart(options.out_weights, read=(options.tractogram, options.reference))
+    others = options.also_in, options.not_in
+    check_apart(options.out_weights, read=(options.tractogram, options.reference, *others))
     for flag, value in (
         ("--out-weights", options.out_weights), ("--min-weight", options.min_weight)
     ):  # fmt: skip
@@ -107,6 +112,9 @@ def run(options: argparse.Namespace) -> int:
     least, among = options.min_weight, tractogram
     if options.group:
         among = tractogram[_in_groups(tractogram, options.group, options.tractogram)]
+    for path, is_wanted in zip(others, (True, False), strict=True):
+        if path is not None:
+            among = among[among.found_in(load_streamlines(path, None)) == is_wanted]
     chosen = among.select(
         regions=regions,
         include_rule=options.include_rule,

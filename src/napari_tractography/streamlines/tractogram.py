@@ -22,6 +22,7 @@ from ..model.stop import StopReason
 from ..runtime.arrays import real_numbers
 from .joining import OfChosen, end_to_end, gathered, joined, of_points
 from .passing import Criteria, between, check_criteria, passing
+from .sameness import found_among
 from .segments import lengths_mm
 
 if TYPE_CHECKING:
@@ -370,6 +371,15 @@ class Tractogram(Outcome):
         if criteria.get("weight") is not None:
             kept &= between(self.weights, criteria["weight"], "weight")
         return np.flatnonzero(kept)
+
+    def found_in(self, other: Tractogram) -> NDArray[np.bool_]:
+        """Tell which streamlines are also in another tractogram, (n_streamlines,) bool.
+
+        The same is what has the same points, to the last bit of float32 and in the same order:
+        files that keep them so do, .tck, .trx and .vtk; a .trk file rounds. ``a[a.found_in(b)]`` is
+        what both have, ``a[~a.found_in(b)]`` a without b.
+        """
+        return found_among(self, other)
 
     def spatial_index(
         self, advance: Callable[[float], None] = lambda _fraction: None

@@ -263,3 +263,63 @@ def test_a_project_with_masks_of_seeds_and_regions_is_as_it_was_saved(
         assert panel.session.is_result_current
         saved = recipe_of(panel.session.request(), list(panel.viewer.layers)).seeds[0]
         assert (saved.kind, saved.n) == (kind, n)
+
+
+def menu_of(panel: TractographyPanel, title: str) -> Any:
+    """Open one of the menus below that of the active bundle; kept as long as the panel."""
+    panel.menu_kept = panel.bundle_list.menu()
+    (action,) = (a for a in panel.menu_kept.actions() if a.text() == title)
+    return action.menu()
+
+
+def test_a_bundle_without_another_and_what_both_have_in_common(
+    opened: Any, notes: list[str]
+) -> None:
+    first = opened.bundles.active
+    some = lines()[[1, 4]]
+    # The same points once more, and beside them one that differs in the last bit of a number.
+    near = some.points.copy()
+    near[-1, 0] = np.nextafter(near[-1, 0], np.float32(99))
+    near = Tractogram(near, some.offsets)
+    layer = Streamlines(near, space=opened.session.space, name="other & more")
+    opened.viewer.add_layer(layer)
+    opened.bundles.activate(first)
+    (entry,) = menu_of(opened, "In common with").actions()
+    assert entry.text() == "other && more"
+    entry.trigger()
+    common = opened.bundles.active
+    assert common.name == "AF left and other & more"
+    assert ys(common.streamlines_layer) == [1]
+    assert opened.bundles.history.last == "Make AF left and other & more"
+    opened.bundles.activate(first)
+    menu_of(opened, "Without").actions()[-1].trigger()  # common lies between the two
+    rest = opened.bundles.active
+    assert ys(rest.streamlines_layer) == [0, 2, 3, 4, 5, 6, 7]
+    assert ys(first.streamlines_layer) == list(range(8))
+    opened.bundles.history.undo()
+    assert rest not in opened.bundles.bundles
+    opened.bundles.history.undo()
+    assert common not in opened.bundles.bundles
+    opened.bundles.activate(first)
+    first.streamlines_layer.selected = [1]
+    first.streamlines_layer.editor.delete_selected()
+    n = len(opened.bundles.bundles)
+    menu_of(opened, "In common with").actions()[0].trigger()
+    assert notes[-1].startswith("error: None of the streamlines of AF left is in other & more")
+    assert len(opened.bundles.bundles) == n
+
+
+def test_of_one_run_a_streamline_that_is_cut_is_the_same(opened: Any) -> None:
+    first = opened.bundles.active
+    copy = opened.bundles.duplicate()
+    copy.streamlines_layer.selected = [0, 1, 2]
+    copy.streamlines_layer.editor.keep_selected()
+    copy.streamlines_layer.editor.cut((9.0, 0.0, 0.0), (1.0, 0.0, 0.0))
+    opened.bundles.activate(first)
+    menu_of(opened, "Without").actions()[0].trigger()
+    assert ys(opened.bundles.active.streamlines_layer) == [3, 4, 5, 6, 7]
+    opened.bundles.activate(copy)
+    menu_of(opened, "In common with").actions()[0].trigger()
+    made = opened.bundles.active
+    assert ys(made.streamlines_layer) == [0, 1, 2]
+    assert made.tractogram.points[:, 0].max() == 9.0

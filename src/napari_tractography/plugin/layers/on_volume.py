@@ -58,6 +58,7 @@ class PointsOnVolume(OnVolume, Points):  # type: ignore[misc]
 
     _type_string = "points"  # for writers and icons
     _has_warned = False  # that it is not transformed
+    least_pixels = LEAST_PIXELS
     canvas_size_limits: Any  # of Points, which has no type for it
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -84,7 +85,7 @@ class PointsOnVolume(OnVolume, Points):  # type: ignore[misc]
             )
 
     def _on_sliced(self, _event: Any = None) -> None:
-        least = LEAST_PIXELS if len(self._view_indices) else 0
+        least = self.least_pixels if len(self._view_indices) else 0
         low, high = self.canvas_size_limits
         if low != least:
             self.canvas_size_limits = least, high

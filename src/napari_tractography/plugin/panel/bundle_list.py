@@ -6,6 +6,7 @@ Called by the panel.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -39,7 +40,13 @@ from qtpy.QtWidgets import (
 
 from ..document import COLOURS
 from ..flag import Flag
-from ..session.derived_bundles import bundles_of_groups, groups_of, take_tracks
+from ..session.derived_bundles import (
+    bundles_of_groups,
+    difference,
+    groups_of,
+    sameness,
+    take_tracks,
+)
 from ..session.listing import BundleList
 from ..session.open_bundle import OpenBundle
 from ..streamlines.colours import (
@@ -51,7 +58,7 @@ from ..streamlines.colours import (
     ONE_COLOUR,
 )
 from ..streamlines.layer import Streamlines
-from .widgets.busy_dialog import errors_shown
+from .widgets.busy_dialog import errors_shown, wait_for
 from .widgets.layout import LINK, add_entry, button, keys_here, row, stack
 
 MAX_ROWS = 6  # that are seen at once
@@ -59,6 +66,10 @@ EYE, COLOUR, NAME, COUNT = range(4)
 ICON = 16  # pixels
 NARROW = 24  # pixels, of a column of icons
 GLYPH_STYLE = "padding: 3px 4px;"
+DIFFERENCE_HELP = (
+    "A new bundle. Of one run or file streamlines are the same that have the same seed or number, "
+    "also where one is cut; else those that have the same points, to the last bit."
+)
 HELP = (
     "The bundles of this window. Seeds, regions, parameters and edits below are those of the "
     "selected one. Double-click a name to change it, a colour to choose another."
@@ -194,6 +205,14 @@ class BundleSection(QWidget):  # type: ignore[misc]
         with errors_shown():
             bundles_of_groups(self.bundles)
 
+    def make_difference(self, other: OpenBundle, *, is_wanted: bool) -> None:
+        """Make a bundle of what the active one has in common with another, or of the rest."""
+        bundle = self.bundles.active
+        with errors_shown():
+            tell = sameness(self.bundles, bundle, other)
+            is_in = wait_for(tell, f"Comparing with {other.name}", self)
+            difference(self.bundles, other, is_in, is_wanted=is_wanted)
+
     def _show(self, number: int, bundle: OpenBundle) -> None:
         layer, state = bundle.streamlines_layer, bundle.state
         n = 0 if layer is None else layer.n_all
@@ -306,8 +325,27 @@ class BundleSection(QWidget):  # type: ignore[misc]
             ("Undo", bundles.history.undo, bundles.history.can_undo),
             ("Redo", bundles.history.redo, bundles.history.can_redo),
         ):
+            if text == "Move up":
+                self._add_differences(menu)
             add_entry(menu, text, action).setEnabled(is_possible)
         return menu
+
+    def _add_differences(self, menu: QMenu) -> None:
+        """Add the menus of the bundles that the active one is compared with."""
+        active = self.bundles.active
+        others = [
+            bundle
+            for bundle in self.bundles.bundles
+            if bundle is not active and bundle.streamlines_layer is not None
+        ]
+        for title, is_wanted in (("Without", False), ("In common with", True)):
+            below = menu.addMenu(title)
+            below.setToolTipsVisible(True)
+            below.setEnabled(bool(others) and active.streamlines_layer is not None)
+            for bundle in others:
+                name = bundle.name.replace("&", "&&")
+                act = partial(self.make_difference, bundle, is_wanted=is_wanted)
+                add_entry(below, name, act, DIFFERENCE_HELP)
 
     def _on_link(self, link: str) -> None:
         history = self.bundles.history

@@ -104,6 +104,10 @@ COMMANDS = {
         "Crosshair here", "Move all slices to what is under the mouse.",
         lambda panel: panel.scene.move_to_mouse(), "Control-0",
     ),
+    "ruler": PanelCommand(
+        "Ruler", "Let drags measure distances, or no more.",
+        lambda panel: panel.scene.ruler.button.click(), "Control-9",
+    ),
 }  # fmt: skip
 
 # By viewer the panel that is open in it: weak, as it goes with its window.

@@ -1,4 +1,4 @@
-"""Bundles made of others: a selection split off, the other side, a foreign layer of tracks.
+"""Bundles made of others: a part, a difference, the other side, a foreign layer of tracks.
 
 Called by the panel; each is a step that the history of the list undoes.
 """
@@ -6,6 +6,7 @@ Called by the panel; each is a step that the history of the list undoes.
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 
 import numpy as np
 from napari.layers import Tracks
@@ -67,6 +68,48 @@ def bundles_of_groups(bundles: BundleList) -> list[OpenBundle]:
             bundles.activate(bundle)
             created.append(bundles.insert(_some_of_active(bundles, name, numbers), text))
     return created
+
+
+def sameness(
+    bundles: BundleList, bundle: OpenBundle, other: OpenBundle
+) -> Callable[[], NDArray[np.bool_]]:
+    """Return what tells which streamlines of a bundle are also in another, (n_streamlines,) bool.
+
+    It may be called in another thread. Of one run, or one file, streamlines are known by their
+    seed, or number, so that one that is cut in either is the same; others are the same that have
+    the same points.
+
+    Raises InvalidTractogramError when one of them has no streamlines.
+    """
+    bundles.session.keep_arrived(bundle)  # what is shown is compared
+    shown, known = bundle.streamlines_layer, other.streamlines_layer
+    if shown is None or known is None:
+        name = bundle.name if shown is None else other.name
+        raise InvalidTractogramError(f"{name} has no streamlines yet; run tracking first.")
+    mine, others = shown.tractogram, known.tractogram
+    if bundle.state.result is not None and bundle.state.result is other.state.result:
+        return lambda: np.isin(mine.seed_index, others.seed_index)
+    return lambda: mine.found_in(others)
+
+
+def difference(
+    bundles: BundleList, other: OpenBundle, is_in: NDArray[np.bool_], *, is_wanted: bool
+) -> OpenBundle:
+    """Make a bundle of what the active one has in common with another, or of the rest.
+
+    `is_in` is what :func:`sameness` tells. The two stay as they are. Raises InvalidTractogramError when
+    nothing would be in it.
+    """
+    bundle, numbers = bundles.active, np.flatnonzero(is_in == is_wanted)
+    if not len(numbers):
+        which = "None" if is_wanted else "All"
+        verb = "is" if is_wanted else "are"
+        raise InvalidTractogramError(
+            f"{which} of the streamlines of {bundle.name} {verb} in {other.name}: there is nothing "
+            "to make a bundle of."
+        )
+    name = f"{bundle.name} {'and' if is_wanted else 'without'} {other.name}"
+    return bundles.insert(_some_of_active(bundles, name, numbers), f"Make {name}")
 
 
 def _some_of_active(bundles: BundleList, name: str, numbers: NDArray[np.int64]) -> OpenBundle:

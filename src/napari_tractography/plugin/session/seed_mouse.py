@@ -128,6 +128,21 @@ class SeedMouse:
         if found is not None:
             add(found)
 
+    def found_under(
+        self,
+        position: NDArray[np.float64],
+        direction: NDArray[np.float64],
+        displayed: list[int],
+    ) -> NDArray[np.float64] | None:
+        """Return where a ray meets what 3-D shows of the volume, display (z, y, x); or None."""
+        planes, volume = planes_in_view(self._session.viewer), self._session.fod_layer
+        if planes:
+            hit = planes[-1].hit(position[-3:], direction[-3:])
+            return None if hit is None else hit[1]
+        if volume is None:
+            return None
+        return first_bright_voxel(volume, position, direction, displayed)
+
     def _seen(
         self,
         position: NDArray[np.float64],
@@ -135,16 +150,11 @@ class SeedMouse:
         displayed: list[int],
     ) -> NDArray[np.float64] | None:
         """Return what lies under the mouse in 3-D, display (z, y, x) mm; or say why nothing."""
-        planes, volume = planes_in_view(self._session.viewer), self._session.fod_layer
-        if planes:
-            hit = planes[-1].hit(position[-3:], direction[-3:])
-            found = None if hit is None else hit[1]
-        elif volume is not None:
-            found = first_bright_voxel(volume, position, direction, displayed)
-        else:
+        found = self.found_under(position, direction, displayed)
+        planes = planes_in_view(self._session.viewer)
+        if found is None and not planes and self._session.fod_layer is None:
             self._missed(NO_VOLUME)
-            return None
-        if found is None:
+        elif found is None:
             self._missed(NO_SLICE if planes else NOTHING_BRIGHT)
         return found
 

@@ -535,6 +535,20 @@ class Streamlines(BareTracks):
         """
         return self._pick(position, view_direction, world)[1]
 
+    def place_under(
+        self, position: ArrayLike, view_direction: ArrayLike
+    ) -> NDArray[np.float64] | None:
+        """Return the point of the streamline under the mouse in 3-D, display (z, y, x); or None."""
+        number = self.get_value(position, view_direction=view_direction, world=True)
+        if number is None:
+            return None
+        shown = np.asarray(self.space.to_display(self.tractogram[number].points), dtype=float)
+        ahead = np.asarray(view_direction, dtype=float)[-3:]
+        ahead = ahead / np.linalg.norm(ahead)
+        beside = shown - np.asarray(position, dtype=float)[-3:]
+        beside = beside - np.outer(beside @ ahead, ahead)
+        return np.asarray(shown[int(np.linalg.norm(beside, axis=1).argmin())])
+
     def _pick(
         self, position: ArrayLike, view_direction: ArrayLike | None, world: bool
     ) -> tuple[DrawnSubset, int | None]:

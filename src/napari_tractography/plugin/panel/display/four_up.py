@@ -21,6 +21,7 @@ from ...space.display import display_space_of_layer
 from ...space.views import SLICES
 from ...streamlines.layer import Streamlines
 from ...timers import delayed
+from .ruler import Ruler, RulerPoints
 from .shared_view import SharedView
 from .slice_pane import SlicePane
 from .slices import SlicesBox
@@ -78,10 +79,12 @@ class CanvasFrame:
 class FourUp(QObject):  # type: ignore[misc]
     """The slices beside 3-D, while they are shown."""
 
-    def __init__(self, session: Session, slices: SlicesBox, mouse: SeedMouse) -> None:
+    def __init__(
+        self, session: Session, slices: SlicesBox, mouse: SeedMouse, ruler: Ruler
+    ) -> None:
         super().__init__()
         self.viewer = session.viewer
-        self.shared = SharedView(session, mouse)
+        self.shared = SharedView(session, mouse, ruler)
         self._slices = slices
         self.is_open = False
         self._is_stale = True  # whether what the slices show has changed
@@ -96,6 +99,7 @@ class FourUp(QObject):  # type: ignore[misc]
             (layers.reordered, self._on_change),
             (self.viewer.events.theme, self._on_change),
             (session.changed, self._on_change),
+            (ruler.changed, self._update_panes),
             (self.shared.moved, self._on_move),
         )
         self._heard: set[Any] = set()  # layers
@@ -155,6 +159,10 @@ class FourUp(QObject):  # type: ignore[misc]
             shared.box = shared.pictures.body_box() * space.scale + space.translate
         shared.zoom_by(0.0)
 
+    def _update_panes(self) -> None:
+        for pane in self.panes.values():
+            pane.update()
+
     def _on_change(self, _event: Any = None) -> None:
         self._is_stale = True
         self._on_move()
@@ -170,7 +178,14 @@ class FourUp(QObject):  # type: ignore[misc]
 
     def _on_layers(self, _event: Any = None) -> None:
         shown = Image, Labels, Points, Streamlines  # but the planes in 3-D, which follow as well
-        self._hear({layer for layer in self.viewer.layers if isinstance(layer, shown)})
+        ruler = RulerPoints  # which tells by itself
+        self._hear(
+            {
+                layer
+                for layer in self.viewer.layers
+                if isinstance(layer, shown) and not isinstance(layer, ruler)
+            }
+        )
         self._on_change()
 
     def _hear(self, layers: set[Any]) -> None:

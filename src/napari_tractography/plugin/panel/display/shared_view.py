@@ -13,6 +13,7 @@ from ...session.seed_mouse import SeedMouse
 from ...session.session import Session
 from ...space.orientation_labels import axes_of
 from ...space.positions import position_text
+from .ruler import Ruler
 
 MOST_ZOOM = 20.0
 
@@ -22,8 +23,9 @@ class SharedView:
 
     moved = Signal()  # the slices lie otherwise in their panes
 
-    def __init__(self, session: Session, mouse: SeedMouse) -> None:
-        self.session, self.viewer, self.mouse = session, session.viewer, mouse
+    def __init__(self, session: Session, mouse: SeedMouse, ruler: Ruler) -> None:
+        self.session, self.viewer = session, session.viewer
+        self.mouse, self.ruler = mouse, ruler
         self.pictures: SlicePictures | None = None  # of the volume that is shown
         self.centre = np.zeros(3)  # of the panes, display (z, y, x)
         self.zoom = 1.0

@@ -30,9 +30,11 @@ from ...space.display import display_space_of_layer
 from ...space.orientation_labels import AXES, LETTERS, MARGIN, draw_label, is_anatomical
 from ...space.views import ORDERS
 from ...streamlines.layer import Streamlines
+from .ruler import COLOUR as RULER
 from .shared_view import SharedView
 
 CROSSHAIR = QColor(255, 209, 102, 170)
+FAINT = 90  # of 255: the opacity of what does not lie in the slice
 GAP = 7  # pixels around what the crosshair points at
 FINER = 2  # times as many pixels, along each side, of streamlines as of the pane: smooth ones
 LEAST_SEED = 4.0  # pixels, the radius
@@ -205,6 +207,23 @@ class SlicePane(QWidget):  # type: ignore[misc]
         ):  # fmt: skip
             draw_label(painter, QPointF(x, y), letter)
 
+    def _draw_ruler(self, painter: QPainter) -> None:
+        """Draw the ruler, paler where it does not lie in the slice."""
+        ruler = self.shared.ruler
+        if ruler.layer is None:
+            return
+        colour = QColor(RULER)
+        aside = np.abs(ruler.layer.ends - self.shared.crosshair)[:, self.across].max()
+        if aside > self.shared.slices[self.across, 2] / 2:
+            colour.setAlpha(FAINT)
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+        start, end = (self.pixel_of(place) for place in ruler.layer.ends)
+        painter.setPen(QPen(colour, 2))
+        painter.drawLine(start, end)
+        for place in (start, end):
+            painter.drawEllipse(place, 3.0, 3.0)
+        painter.drawText(end + QPointF(8, -6), ruler.text)
+
     def paintEvent(self, _event: QPaintEvent) -> None:  # noqa: N802 - Qt's name
         """Show what was painted, and the crosshair."""
         painter = QPainter(self)
@@ -212,6 +231,7 @@ class SlicePane(QWidget):  # type: ignore[misc]
             painter.drawPixmap(0, 0, self._picture)
             self._draw_crosshair(painter)
             self._draw_letters(painter)
+            self._draw_ruler(painter)
         finally:
             painter.end()
 
@@ -227,6 +247,8 @@ class SlicePane(QWidget):  # type: ignore[misc]
         if event.button() != Qt.MouseButton.LeftButton:
             return
         keys = event.modifiers()
+        if self.shared.ruler.is_on and keys == Keys.NoModifier:
+            return
         if keys in (Keys.NoModifier, Keys.ControlModifier):
             self._grab(event.position())
         if self._grabbed is None and keys == Keys.NoModifier:
@@ -245,6 +267,9 @@ class SlicePane(QWidget):  # type: ignore[misc]
             not event.buttons() & Qt.MouseButton.LeftButton or event.modifiers() != Keys.NoModifier
         ):
             return
+        elif self.shared.ruler.is_on:
+            start, end = (self.position_at(at) for at in (self._pressed, event.position()))
+            self.shared.ruler.show(start, end)
         elif self._grabbed is None:
             self.shared.move_to(self.position_at(event.position()))
         elif self._is_drag:

@@ -25,6 +25,7 @@ from ..widgets.controls import form, on_change, parameter_controls, values_of
 from ..widgets.layout import button, row, stack
 from .four_up import CanvasFrame, FourUp
 from .plane_bar import PlaneBar
+from .ruler import Ruler
 from .slices import SLICES_SPEC, SlicesBox
 
 NARROW = 48  # pixels
@@ -66,7 +67,8 @@ class ViewSection(QWidget):  # type: ignore[misc]
         self.glyphs: FodGlyphs | None = None
         self.peaks: Layer | None = None
         self.labels: OrientationLabels | None = None
-        self.bar = PlaneBar(self.show_view)
+        self.ruler = Ruler(session, mouse)
+        self.bar = PlaneBar(self.show_view, self.ruler.button)
         sides = {name: button(name, VIEW_HELP[name]) for name in SIDES}
         for name, one in sides.items():
             # Side by side they are not to widen the panel.
@@ -75,7 +77,7 @@ class ViewSection(QWidget):  # type: ignore[misc]
             one.clicked.connect(lambda _checked=False, name=name: self.show_view(name))
         self.views = {**self.bar.buttons, **sides}
         self.slices = SlicesBox(session)
-        self.four_up = FourUp(session, self.slices, mouse)
+        self.four_up = FourUp(session, self.slices, mouse, self.ruler)
         self._frame: CanvasFrame | None = None  # where there is a window
         self.glyphs_box = QCheckBox("FOD glyphs")
         self.glyphs_box.setToolTip(
@@ -117,6 +119,7 @@ class ViewSection(QWidget):  # type: ignore[misc]
             self.labels = OrientationLabels(self.viewer, canvas)
             self._frame = CanvasFrame(canvas)
             self._frame.open(self.bar, self.four_up.panes)
+        self.ruler.open(None if self._frame is None else self._frame.canvas)
         self.bar.buttons[FOUR_UP].setVisible(self._frame is not None)
         self._on_view()
         self._listening.open()
@@ -127,6 +130,7 @@ class ViewSection(QWidget):  # type: ignore[misc]
         """Remove orientation labels and glyphs."""
         self.viewer.layers.events.removed.disconnect(self._on_removed)
         self._listening.close()
+        self.ruler.close()
         if self._frame is not None:
             self._leave_four_up()
             self._frame.close(self.bar, self.four_up.panes)

@@ -341,13 +341,8 @@ class Dissection(QWidget):  # type: ignore[misc]
         radius = max(float(np.linalg.norm(p - centre)) for p in positions)
         radius = radius or layer.space.per_mm * layer.space.in_proportion(CLICK_MM)
         if self.session.viewer.dims.ndisplay == 3:
-            number = layer.get_value(positions[0], view_direction=sight, world=True)
-            if number is not None:
-                shown = np.asarray(layer.space.to_display(layer.tractogram[number].points))
-                ahead = np.asarray(sight, dtype=float)[-3:] / np.linalg.norm(sight)
-                beside = shown - centre
-                beside = beside - np.outer(beside @ ahead, ahead)
-                centre = shown[int(np.linalg.norm(beside, axis=1).argmin())]
+            found = layer.place_under(centre, sight)
+            centre = centre if found is None else found
         (centre_mm,) = np.asarray(layer.space.to_world(np.asarray(centre)[None]))
         sphere = Region.sphere(centre_mm, radius / layer.space.per_mm, "include")
         return layer.tractogram.select_numbers(regions=[sphere])
