@@ -151,7 +151,7 @@ class Ruler(QObject):  # type: ignore[misc]
             self.layer.data = dots
         self.layer.size = _sizes(dots)
         self.layer.text = {
-            "string": np.array([""] * (len(dots) - 1) + [self.text]),
+            "string": [""] * (len(dots) - 1) + [self.text],
             "size": TEXT_POINTS,
             "color": COLOUR,
             "anchor": "lower_left",
