@@ -99,6 +99,11 @@ COMMANDS = {
     "figure": PanelCommand(
         "Figure...", "Make a figure of several views.", lambda panel: panel.pictures.ask_figure(),
     ),
+    "three_docks": PanelCommand(
+        "Panel in three docks",
+        "Have the bundles, and what shows and measures them, in docks of their own, or no more.",
+        lambda panel: panel.docks.action.trigger(),
+    ),
     **{f"view_{name.replace('-', '').lower()}": _view(name) for name in VIEWS},
     "crosshair": PanelCommand(
         "Crosshair here", "Move all slices to what is under the mouse.",

@@ -10,9 +10,8 @@ import dataclasses
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from qtpy.QtCore import Qt
 from qtpy.QtGui import QShowEvent
-from qtpy.QtWidgets import QCheckBox, QScrollArea, QVBoxLayout, QWidget
+from qtpy.QtWidgets import QCheckBox, QVBoxLayout, QWidget
 
 from ...errors import TractographyError
 from ...model.seeding_parameters import SEED_SOURCES, SeedingParameters
@@ -39,6 +38,7 @@ from .bundle_list import BundleSection
 from .display.appearance import AppearanceSection
 from .display.pictures import Pictures
 from .display.view import ViewSection
+from .docks import PanelDocks, column, scrolled
 from .keys import close_keys, open_keys
 from .measure.section import MeasureSection
 from .output_menu import OutputMenu
@@ -191,24 +191,25 @@ class TractographyPanel(QWidget):  # type: ignore[misc]
         self.dissection = Dissection(self.bundles, self.filtering)
         self.measure = MeasureSection(self.session, self.bundles)
 
-        inside = QWidget()
-        layout = QVBoxLayout(inside)
-        layout.setContentsMargins(8, 0, 8, 4)
-        layout.setSpacing(2)
-        layout.addWidget(Section("Bundles", self.bundle_list, self.project.bar, self.indexing))
-        layout.addWidget(Section("Data", self.data))
-        layout.addWidget(Section("Seeds", self.seeds))
         regions = Section("Regions", self.regions, is_open=False)
         self.regions.inactive_added.connect(lambda: regions.header.setChecked(True))
-        layout.addWidget(regions)
-        layout.addWidget(Section("Tissues", self.tissues, is_open=False))
-        layout.addWidget(Section("Tracking", self.tracking))
-        layout.addWidget(Section("More parameters", more, is_open=False))
-        layout.addWidget(Section("Display", self.appearance, is_open=False))
-        layout.addWidget(Section("Selection", self.selection, self.dissection, is_open=False))
-        layout.addWidget(Section("Measure", self.measure, is_open=False))
-        layout.addWidget(Section("View", self.scene, is_open=False))
-        layout.addWidget(Section("Device", self.device, is_open=False))
+        sections = [
+            Section("Bundles", self.bundle_list, self.project.bar, self.indexing),
+            Section("Data", self.data),
+            Section("Seeds", self.seeds),
+            regions,
+            Section("Tissues", self.tissues, is_open=False),
+            Section("Tracking", self.tracking),
+            Section("More parameters", more, is_open=False),
+            Section("Display", self.appearance, is_open=False),
+            Section("Selection", self.selection, self.dissection, is_open=False),
+            Section("Measure", self.measure, is_open=False),
+            Section("View", self.scene, is_open=False),
+            Section("Device", self.device, is_open=False),
+        ]
+        inside = column(sections)
+        self.docks = PanelDocks(self, inside, sections, self._undo_keys.take)
+        self.output.menu().addAction(self.docks.action)
         self.forms += [
             self.appearance.form,
             self.dissection.form,
@@ -217,19 +218,13 @@ class TractographyPanel(QWidget):  # type: ignore[misc]
             self.scene.slices.form,
             self.device.form,
         ]
-        layout.addStretch(1)
-        scroll = QScrollArea()
-        scroll.setWidget(inside)
-        scroll.setWidgetResizable(True)
-        scroll.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
-        scroll.setFrameShape(QScrollArea.Shape.NoFrame)
         self._wheel = IgnoreWheel(self)
         self._wheel.watch(inside)
         make_one_step_each(inside, self.session.document)
 
         outer = QVBoxLayout(self)
         outer.setContentsMargins(0, 0, 0, 0)
-        outer.addWidget(scroll, 1)
+        outer.addWidget(scrolled(inside), 1)
         self._foot = QWidget()
         foot_layout = QVBoxLayout(self._foot)
         foot_layout.setContentsMargins(8, 4, 8, 6)
@@ -249,6 +244,7 @@ class TractographyPanel(QWidget):  # type: ignore[misc]
         align(self.forms)
         self.setMinimumWidth(max(MIN_WIDTH, self._foot.minimumSizeHint().width()))
         self.project.guard(self.window())
+        self.docks.follow_later()
         super().showEvent(event)
 
     def _connect(self) -> None:
@@ -316,6 +312,7 @@ class TractographyPanel(QWidget):  # type: ignore[misc]
         if not self._attached:
             return
         self._attached = False
+        self.docks.join()
         for event in self._events:
             event.disconnect(self._refresh_layers)
         self.viewer.dims.events.ndisplay.disconnect(self._on_ndisplay)

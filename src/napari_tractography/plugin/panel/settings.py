@@ -64,6 +64,12 @@ PANEL_SPECS = (
         help="The sections that are unfolded, with commas; empty for those that are at first.",
     ),
     ParameterSpec(
+        name="three_docks",
+        label="Panel in three docks",
+        default=False,
+        help="Have the bundles, and what shows and measures them, in docks of their own.",
+    ),
+    ParameterSpec(
         name="kept_defaults",
         label="Kept defaults",
         default="",
@@ -156,6 +162,7 @@ class PanelSettings(QObject):  # type: ignore[misc]
         for control in panel.device.controls:
             control.changed.connect(self._note)
         panel.live.toggled.connect(self._note)
+        panel.docks.action.toggled.connect(self._note)
         for section in self._sections:
             section.header.toggled.connect(self._note)
 
@@ -183,6 +190,7 @@ class PanelSettings(QObject):  # type: ignore[misc]
             "live": self._panel.live.isChecked(),
             "backend": of_device["backend"],
             "n_threads": 0 if n_threads == cpu_count() else n_threads,
+            "three_docks": self._panel.docks.action.isChecked(),
             "open_sections": "" if now_open == self._open_at_first else now_open,
         }
 
@@ -199,6 +207,7 @@ class PanelSettings(QObject):  # type: ignore[misc]
         for section in self._sections:
             section.header.setChecked(section.title in titles.split(", "))
         self._panel.live.setChecked(of_panel["live"])
+        self._panel.docks.action.setChecked(of_panel["three_docks"])
 
     def restore_defaults(self) -> None:
         """Set everything as it was before anything was changed."""

@@ -97,8 +97,8 @@ def difference(
 ) -> OpenBundle:
     """Make a bundle of what the active one has in common with another, or of the rest.
 
-    `is_in` is what :func:`sameness` tells. The two stay as they are. Raises InvalidTractogramError when
-    nothing would be in it.
+    `is_in` is what :func:`sameness` tells. The two stay as they are. Raises InvalidTractogramError
+    when nothing would be in it.
     """
     bundle, numbers = bundles.active, np.flatnonzero(is_in == is_wanted)
     if not len(numbers):

@@ -79,9 +79,7 @@ class CanvasFrame:
 class FourUp(QObject):  # type: ignore[misc]
     """The slices beside 3-D, while they are shown."""
 
-    def __init__(
-        self, session: Session, slices: SlicesBox, mouse: SeedMouse, ruler: Ruler
-    ) -> None:
+    def __init__(self, session: Session, slices: SlicesBox, mouse: SeedMouse, ruler: Ruler) -> None:
         super().__init__()
         self.viewer = session.viewer
         self.shared = SharedView(session, mouse, ruler)

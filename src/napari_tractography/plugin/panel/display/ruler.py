@@ -27,14 +27,15 @@ HELP = (
     "Measure a distance: drag from one place of the image to another; in 3-D from what is under "
     "the mouse. Escape, or this button again, takes the ruler away. Ctrl+9"
 )
-COLOUR, EDGE = "#ffd166", "#202020"
-MOST_DOTS = 40
-DOT_PIXELS, END_PIXELS = 3, 9
-TEXT_POINTS = 13
+COLOUR, EDGE = "#ffffff", "#202020"
+NOTHING_THERE = "There is nothing under the mouse to measure from."
+N_DOTS = 41  # the middle one has the length beside it
+DOT_PIXELS, END_PIXELS = 4, 10
+TEXT_POINTS = 12
 
 
 class RulerPoints(PointsOnVolume):
-    """Dots from one end to the other, in front of everything, and the length beside the last."""
+    """Dots from one end to the other, in front of everything, and the length in the middle."""
 
     least_pixels = DOT_PIXELS
 
@@ -105,6 +106,8 @@ class Ruler(QObject):  # type: ignore[misc]
         if event.button != 1 or event.modifiers or event.handled:
             return
         start = self._place(viewer, event)
+        if start is None:
+            viewer.status = NOTHING_THERE
         event.handled = True  # the camera and other tools stay out
         yield
         while event.type == "mouse_move":
@@ -120,10 +123,9 @@ class Ruler(QObject):  # type: ignore[misc]
         if viewer.dims.ndisplay == 2:
             return position[-3:]
         sight = np.asarray(event.view_direction, dtype=float)
-        found = [self._mouse.found_under(position, sight, list(event.dims_displayed))]
-        for layer in viewer.layers:
-            if isinstance(layer, Streamlines) and layer.visible:
-                found.append(layer.place_under(position, sight))
+        seen = [x for x in viewer.layers if isinstance(x, Streamlines) and x.visible]
+        found = [layer.place_under(position, sight) for layer in seen]
+        found.append(self._mouse.found_under(position, sight, list(event.dims_displayed)))
         there = [place for place in found if place is not None]
         return min(there, key=lambda place: float(place @ sight[-3:]), default=None)
 
@@ -150,12 +152,14 @@ class Ruler(QObject):  # type: ignore[misc]
             self.layer.selected_data = set()
             self.layer.data = dots
         self.layer.size = _sizes(dots)
+        texts = [""] * len(dots)
+        texts[len(dots) // 2] = self.text
         self.layer.text = {
-            "string": [""] * (len(dots) - 1) + [self.text],
+            "string": texts,
             "size": TEXT_POINTS,
             "color": COLOUR,
             "anchor": "lower_left",
-            "translation": np.zeros(3),
+            "blending": "translucent_no_depth",
         }
         viewer.status = self.text
         self.changed.emit()
@@ -182,11 +186,11 @@ class Ruler(QObject):  # type: ignore[misc]
 
 def _dots(start: NDArray[np.float64], end: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return evenly spaced positions, both ends among them."""
-    return np.asarray(start + np.linspace(0, 1, MOST_DOTS)[:, None] * (end - start))
+    return np.asarray(start + np.linspace(0, 1, N_DOTS)[:, None] * (end - start))
 
 
 def _sizes(dots: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return diameters: dots are as small as can be on the canvas, the ends as large as they may."""
+    """Return diameters: dots are as small as the canvas allows, the ends as large."""
     sizes = np.full(len(dots), 1e-3 * float(np.linalg.norm(dots[1] - dots[0])))
     sizes[[0, -1]] *= 1e3
     return sizes

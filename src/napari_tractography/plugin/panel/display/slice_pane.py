@@ -222,7 +222,7 @@ class SlicePane(QWidget):  # type: ignore[misc]
         painter.drawLine(start, end)
         for place in (start, end):
             painter.drawEllipse(place, 3.0, 3.0)
-        painter.drawText(end + QPointF(8, -6), ruler.text)
+        painter.drawText((start + end) / 2 + QPointF(8, -6), ruler.text)
 
     def paintEvent(self, _event: QPaintEvent) -> None:  # noqa: N802 - Qt's name
         """Show what was painted, and the crosshair."""

@@ -63,10 +63,14 @@ class UndoKeys:
     """Ctrl+Z and Ctrl+Shift+Z in a panel; those of its viewer are in :mod:`..keys`."""
 
     def __init__(self, panel: QWidget, history: Document) -> None:
-        self._panel = panel
+        self._panel, self._history = panel, history
         self._numbers = _Numbers(panel)
-        for keys, act in zip(KEYS, (history.undo, history.redo), strict=True):
-            shortcut = QShortcut(QKeySequence(keys), panel)
+        self.take(panel)
+
+    def take(self, widget: QWidget) -> None:
+        """Take the keys in a widget, such as a dock that parts of the panel are moved to."""
+        for keys, act in zip(KEYS, (self._history.undo, self._history.redo), strict=True):
+            shortcut = QShortcut(QKeySequence(keys), widget)
             shortcut.setContext(Qt.ShortcutContext.WidgetWithChildrenShortcut)
             shortcut.activated.connect(act)
 
@@ -78,9 +82,13 @@ class UndoKeys:
         """Give the keys back."""
         QApplication.instance().focusChanged.disconnect(self._on_focus)
 
+    def _holds(self, widget: QWidget) -> bool:
+        parts = self._panel, *self._panel.docks.parts
+        return any(part.isAncestorOf(widget) for part in parts)
+
     def _on_focus(self, _before: QWidget | None, now: QWidget | None) -> None:
         """Leave the keys to the panel where a number has the focus."""
-        if isinstance(now, QAbstractSpinBox) and self._panel.isAncestorOf(now):
+        if isinstance(now, QAbstractSpinBox) and self._holds(now):
             now.installEventFilter(self._numbers)  # which is there once, however often
 
 

@@ -1,0 +1,163 @@
+"""The panel as one dock, or as three that can be dragged apart.
+
+Bundles; tracking, which is the panel itself with its foot; display and measures. The sections are
+the same ones wherever they are. Called by the panel.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from qtpy.QtCore import QEvent, QObject, Qt
+from qtpy.QtGui import QAction
+from qtpy.QtWidgets import QDockWidget, QMainWindow, QScrollArea, QVBoxLayout, QWidget
+
+from ..timers import delayed
+from .widgets.controls import align
+from .widgets.dock_watch import DockWatch
+from .widgets.layout import FOCUS_STYLE, Section
+
+# Sections beside those of tracking, by the dock that they are in.
+DOCKS = {
+    "Bundles": ("Bundles", "Selection"),
+    "Display and measures": ("Display", "Measure", "View"),
+}
+HELP = (
+    "Have the bundles, and what shows and measures them, in docks of their own, which may be "
+    "dragged elsewhere; closing one brings all back."
+)
+BUNDLES_HEIGHT = 0.35  # of what all have at first
+
+
+def scrolled(inside: QWidget) -> QScrollArea:
+    """Return what scrolls a widget up and down."""
+    scroll = QScrollArea()
+    scroll.setWidget(inside)
+    scroll.setWidgetResizable(True)
+    scroll.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+    scroll.setFrameShape(QScrollArea.Shape.NoFrame)
+    return scroll
+
+
+def column(sections: list[Section]) -> QWidget:
+    """Return sections below each other."""
+    inside = QWidget()
+    layout = QVBoxLayout(inside)
+    layout.setContentsMargins(8, 0, 8, 4)
+    layout.setSpacing(2)
+    for section in sections:
+        layout.addWidget(section)
+    layout.addStretch(1)
+    return inside
+
+
+class _Part(QWidget):  # type: ignore[misc]
+    """What is in one of the further docks."""
+
+    def __init__(self, sections: list[Section], forms: list[Any]) -> None:
+        super().__init__()
+        outer = QVBoxLayout(self)
+        outer.setContentsMargins(0, 0, 0, 0)
+        outer.addWidget(scrolled(column(sections)))
+        self.setStyleSheet(FOCUS_STYLE)
+        self._forms = forms
+
+    def showEvent(self, event: QEvent) -> None:  # noqa: N802 - Qt's name
+        """Align the labels, now that they have the window's font."""
+        align(self._forms)
+        super().showEvent(event)
+
+
+class PanelDocks(QObject):  # type: ignore[misc]
+    """Where the sections of a panel are.
+
+    `sections` are all of them, in their order in the column of the panel; `added` is called with
+    each widget that some are moved to.
+    """
+
+    def __init__(
+        self, panel: Any, home: QWidget, sections: list[Section], added: Callable[[QWidget], None]
+    ) -> None:
+        super().__init__(panel)
+        self._panel, self._home, self._sections, self._added = panel, home, sections, added
+        self._parts: dict[_Part, Any] = {}  # with their docks
+        self.action = QAction("Panel in three docks", panel)
+        self.action.setToolTip(HELP)
+        self.action.setCheckable(True)
+        self.action.toggled.connect(self.follow)
+        self._later = delayed(self, 0, self.follow)
+        self._recheck_later = delayed(self, 0, self._recheck)
+
+    @property
+    def are_three(self) -> bool:
+        """Whether there are three docks."""
+        return bool(self._parts)
+
+    @property
+    def parts(self) -> list[QWidget]:
+        """The widgets, beside the panel itself, in which sections are."""
+        return list(self._parts)
+
+    def follow_later(self) -> None:
+        """Follow once the panel has its place in the window."""
+        if self.action.isChecked() and not self.are_three:
+            self._later.start()
+
+    def follow(self) -> None:
+        """Have as many docks as are wanted, if the panel is in one."""
+        if self.action.isChecked():
+            self._split()
+        else:
+            self.join()
+
+    def _split(self) -> None:
+        window, main = getattr(self._panel.viewer, "window", None), _dock_of(self._panel)
+        if self.are_three or window is None or main is None:
+            return
+        docks = []
+        for title, names in DOCKS.items():
+            part = _Part([s for s in self._sections if s.title in names], self._panel.forms)
+            dock = window.add_dock_widget(part, name=title, area="right")
+            self._parts[part] = dock
+            docks.append(dock)
+            self._added(part)
+            DockWatch(part, opened=lambda: None, closed=self._recheck_later.start)
+        inside = main.parentWidget()
+        if isinstance(inside, QMainWindow) and not main.isFloating():
+            # As the panel looked before: the bundles above, and one of the others in front.
+            bundles, display = docks
+            height = bundles.height() + main.height() + display.height()
+            inside.splitDockWidget(bundles, main, Qt.Orientation.Vertical)
+            inside.tabifyDockWidget(main, display)
+            main.raise_()
+            share = round(BUNDLES_HEIGHT * height)
+            inside.resizeDocks([bundles, main], [share, height - share], Qt.Orientation.Vertical)
+
+    def _recheck(self) -> None:
+        """Bring all back where a person has closed one of the docks, and not the window."""
+        if any(part.parentWidget() is None for part in self._parts):
+            self.action.setChecked(False)
+
+    def join(self) -> None:
+        """Bring all sections back."""
+        self._later.stop()
+        self._recheck_later.stop()
+        parts, self._parts = self._parts, {}
+        if not parts:
+            return
+        layout = self._home.layout()
+        for number, section in enumerate(self._sections):
+            layout.insertWidget(number, section)
+        for part, dock in parts.items():
+            if part.parentWidget() is not None:  # else it was closed
+                self._panel.viewer.window.remove_dock_widget(dock)
+            part.deleteLater()
+
+
+def _dock_of(widget: QWidget) -> QDockWidget | None:
+    """Return the dock that a widget is in."""
+    parent = widget.parentWidget()
+    while parent is not None and not isinstance(parent, QDockWidget):
+        parent = parent.parentWidget()
+    return parent
