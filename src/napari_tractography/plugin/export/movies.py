@@ -15,7 +15,7 @@ from ...errors import FileError
 from ...files.paths import check_writable, written_whole
 from ...runtime.extras import needs_extra
 from ..space.orientation_labels import edge_labels
-from .screenshots import enlarged, lettered
+from .screenshots import drawn_once, enlarged, lettered
 
 ENDINGS = (".gif", ".mp4")
 N_FRAMES = 90
@@ -55,15 +55,15 @@ def turntable(
     size = tuple(viewer.canvas.size)  # of all frames, though the layout of the window may change
     frames: list[NDArray[np.uint8]] = []
     try:
-        for i in range(n_frames):
-            turn = Rotation.from_rotvec(2 * np.pi * i / n_frames * np.array([1.0, 0.0, 0.0]))
-            camera.set_view_direction(tuple(turn.apply(direction)), tuple(turn.apply(up)))
-            with enlarged(viewer, scale):
+        with drawn_once(viewer), enlarged(viewer, scale):
+            for i in range(n_frames):
+                turn = Rotation.from_rotvec(2 * np.pi * i / n_frames * np.array([1.0, 0.0, 0.0]))
+                camera.set_view_direction(tuple(turn.apply(direction)), tuple(turn.apply(up)))
                 picture = viewer.screenshot(canvas_only=True, flash=False, scale=scale, size=size)
-            if letters:
-                picture = lettered(picture, edge_labels(viewer), scale)
-            frames.append(_cropped(picture[..., :3]))
-            yield i + 1
+                if letters:
+                    picture = lettered(picture, edge_labels(viewer), scale)
+                frames.append(_cropped(picture[..., :3]))
+                yield i + 1
     finally:
         camera.set_view_direction(tuple(direction), tuple(up))
     with written_whole(target) as temporary:

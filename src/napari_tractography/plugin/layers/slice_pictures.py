@@ -61,19 +61,34 @@ class SlicePictures:
     def _painted(self, axis: int, index: int) -> NDArray[np.uint8]:
         values = np.asarray(np.take(self.source.data, index, axis=axis))
         if self.source.rgb:
-            rgb = values[..., :3].astype(np.float32)
-            rgb *= 1.0 if values.dtype == np.uint8 else 255.0
-            bright = rgb.max(axis=-1) > 255 * FAINT
-            rgba = np.concatenate([rgb, np.full((*bright.shape, 1), 255.0)], axis=-1)
+            bright = _rgb(values).max(axis=-1) > 255 * FAINT
         else:
             low, high = self.source.contrast_limits
-            numbers = np.nan_to_num(values.astype(np.float32))
-            shades = np.clip((numbers - low) / max(high - low, 1e-12), 0, 1) ** self.source.gamma
-            rgba = 255 * self.source.colormap.map(shades.ravel()).reshape(*shades.shape, 4)
-            bright = numbers > low + FAINT * (high - low)
-        picture = np.clip(np.rint(rgba), 0, 255).astype(np.uint8)
+            bright = np.nan_to_num(values.astype(np.float32)) > low + FAINT * (high - low)
+        picture = coloured(self.source, values)
         picture[..., 3] = np.rint(255 * opacity_of(bright))
-        return np.asarray(picture, dtype=np.uint8)
+        return picture
+
+
+def _rgb(values: NDArray[Any]) -> NDArray[np.float32]:
+    """Return the colours of an image of colours, from 0 to 255."""
+    return values[..., :3].astype(np.float32) * (1.0 if values.dtype == np.uint8 else 255.0)
+
+
+def coloured(layer: Image, values: NDArray[Any]) -> NDArray[np.uint8]:
+    """Return a slice of an image as its layer colours it, RGBA, but for the layer's opacity."""
+    if layer.rgb:
+        rgb = _rgb(values)
+        alpha = np.full((*rgb.shape[:2], 1), 255.0)
+        if values.shape[-1] == 4:
+            alpha = values[..., 3:].astype(np.float32) * (1.0 if values.dtype == np.uint8 else 255)
+        rgba = np.concatenate([rgb, alpha], axis=-1)
+    else:
+        low, high = layer.contrast_limits
+        numbers = np.nan_to_num(values.astype(np.float32))
+        shades = np.clip((numbers - low) / max(high - low, 1e-12), 0, 1) ** layer.gamma
+        rgba = 255 * layer.colormap.map(shades.ravel()).reshape(*shades.shape, 4)
+    return np.asarray(np.clip(np.rint(rgba), 0, 255), dtype=np.uint8)
 
 
 def opacity_of(bright: NDArray[np.bool_]) -> NDArray[np.float32]:

@@ -96,6 +96,7 @@ class Regions:
         self._is_showing = Flag()  # whether layers are being given what they are to show
         self._is_closed = False
         self._in_stroke: set[Layer] = set()  # that are being painted
+        self.has_slices = False  # whether there are slices beside 3-D, to paint in
         # After changes by scripts the only event is a redraw.
         self._check = delayed(None, CHECK_MS, self.compare)
 
@@ -225,7 +226,8 @@ class Regions:
     def paint(self, entry: Entry) -> None:
         """Select the labels layer of a region and choose its brush."""
         self.viewer.layers.selection.active = entry.layer
-        self.viewer.dims.ndisplay = 2  # in 3-D the brush paints only on what is painted already
+        if not self.has_slices:
+            self.viewer.dims.ndisplay = 2  # in 3-D the brush paints only on what is painted already
         if entry.label is not None:
             entry.layer.selected_label = entry.label
         entry.layer.mode = "paint"
@@ -628,14 +630,24 @@ class Regions:
         """Make one act of a stroke of the brush, from press to release."""
         if layer.mode in TOOLLESS:
             return
-        self._in_stroke.add(layer)
-        self.document.hold()
+        self.begin_stroke(layer)
         yield
         while event.type == "mouse_move":
             yield
-        self._in_stroke.discard(layer)
-        self._take_painted(layer, self._entries_of(layer))
-        self.document.release()
+        self.end_stroke(layer)
+
+    def begin_stroke(self, layer: Layer) -> None:
+        """Take what is painted from now on as one act."""
+        if layer.metadata.get(PAINTED_KEY):  # others have napari's own undo
+            self._in_stroke.add(layer)
+            self.document.hold()
+
+    def end_stroke(self, layer: Layer) -> None:
+        """End what :meth:`begin_stroke` began."""
+        if layer in self._in_stroke:
+            self._in_stroke.discard(layer)
+            self._take_painted(layer, self._entries_of(layer))
+            self.document.release()
 
     def _on_drawn(self, _event: Any) -> None:
         if not self._is_showing:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from hands import LEFT_HANDED, fod_layer
-from napari.layers import Labels
+from napari.layers import Image, Labels
 from qtpy.QtCore import QPoint, QPointF, Qt
 from qtpy.QtGui import QImage, QWheelEvent
 from qtpy.QtTest import QTest
@@ -13,6 +13,8 @@ from qtpy.QtWidgets import QApplication
 
 from napari_tractography import Tractogram
 from napari_tractography.model.phantoms import make_phantom
+from napari_tractography.plugin.layers.planes import WITHIN_KEY
+from napari_tractography.plugin.layers.slice_pictures import SlicePictures
 from napari_tractography.plugin.space.views import FOUR_UP, ORDERS, PLANES, SIDES
 from napari_tractography.plugin.streamlines.layer import Streamlines
 
@@ -306,3 +308,94 @@ def test_four_up_waits_in_an_empty_window_and_outlives_its_layers(open_window):
     panel.viewer.layers.clear()
     settle(panel)
     assert panel.scene.four_up.shared.pictures is None
+
+
+def test_slices_are_painted_once_for_the_planes_and_beside_them(panel, monkeypatch):
+    painted = []
+    paint = SlicePictures._painted
+    monkeypatch.setattr(
+        SlicePictures, "_painted", lambda self, *at: painted.append(at) or paint(self, *at)
+    )
+    planes = panel.scene.slices.planes
+    assert panel.scene.four_up.shared.pictures is planes.pictures
+    panel.scene.four_up.shared.step(0, 1)
+    planes.update.flush()
+    settle(panel)
+    assert len(painted) == 1
+
+
+def middle(panel):
+    """The crosshair in the middle of the volume, where something is to be seen beside it."""
+    space = panel.session.space
+    return np.array(space.translate) + np.array(space.scale) * (np.array(space.shape_zyx) // 2)
+
+
+def test_maps_and_peaks_are_seen_in_all_slices(panel):
+    panel.scene.four_up.shared.move_to(middle(panel))
+    settle(panel)
+    bare = {name: picture(panel, name) for name in panes(panel)}
+    shape = panel.session.space.shape_zyx
+    kwargs = panel.session.space.layer_kwargs
+    kwargs["metadata"][WITHIN_KEY] = True
+    density = Image(np.full(shape, 5.0), name="density", colormap="red", opacity=0.5, **kwargs)
+    panel.viewer.add_layer(density)
+    settle(panel)
+    for name, before in bare.items():
+        added = picture(panel, name).astype(int) - before
+        assert (added[..., 0] > 60).mean() > 0.2
+    density.visible = False
+    settle(panel)
+    for name, before in bare.items():
+        np.testing.assert_array_equal(picture(panel, name), before)
+    panel.scene.peaks_box.setChecked(True)
+    settle(panel)
+    assert panel.scene.peaks is not None
+    for name, before in bare.items():
+        assert (np.abs(picture(panel, name).astype(int) - before).max(axis=2) > 60).sum() > 20
+
+
+@pytest.mark.parametrize("name", ORDERS)
+def test_a_brush_paints_and_erases_in_a_slice_as_one_act(panel, name):
+    panel.scene.four_up.shared.move_to(middle(panel))
+    settle(panel)
+    session, pane = panel.session, panes(panel)[name]
+    entry = session.regions.add_painting()
+    layer = entry.layer
+    assert panel.scene.four_up.is_open
+    layer.brush_size = 3
+    across, size = pane.across, np.array(layer.scale)
+    start = middle(panel)
+    end = start.copy()
+    end[pane.along] += 4 * size[pane.along]
+    bare, crosshair = picture(panel, name), panel.scene.four_up.shared.crosshair
+
+    def drag():
+        ends = [pane.pixel_of(place).toPoint() for place in (start, end)]
+        QTest.mousePress(pane, LEFT, Qt.KeyboardModifier.NoModifier, ends[0])
+        QTest.mouseMove(pane, ends[1])
+        QTest.mouseRelease(pane, LEFT, Qt.KeyboardModifier.NoModifier, ends[1])
+        QTest.mouseMove(pane, QPoint(1, 1))
+        settle(panel)
+
+    drag()
+    at = np.argwhere(layer.data)
+    wanted = np.rint((start - layer.translate) / size).astype(int)
+    assert set(at[:, across]) == {wanted[across]}
+    assert np.ptp(at[:, pane.along]) == 4 + 2  # from end to end, and the brush on both sides
+    assert np.ptp(at[:, pane.up]) == 2
+    np.testing.assert_array_equal(panel.scene.four_up.shared.crosshair, crosshair)
+    assert (picture(panel, name) != bare).any()
+    assert session.document.last == "Paint Region"
+    assert session.regions.states[0].painted.values.any()
+    n = len(at)
+    layer.brush_size, layer.mode = 1, "erase"
+    drag()
+    assert 0 < layer.data.sum() < n
+    session.document.undo()
+    assert layer.data.sum() == n
+    session.document.undo()
+    assert not layer.data.any()
+    session.regions.stop_painting()
+    drag()
+    assert not layer.data.any()
+    assert (panel.scene.four_up.shared.crosshair != crosshair).any()

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from napari.layers import Image, Labels, Points
+from napari.layers import Image, Labels, Points, Vectors
 from qtpy.QtCore import QObject
 from qtpy.QtWidgets import QGridLayout, QWidget
 
@@ -106,7 +106,7 @@ class FourUp(QObject):  # type: ignore[misc]
         """Show the panes."""
         if self.is_open:
             return
-        self.is_open = True
+        self.is_open = self.shared.session.regions.has_slices = True
         self._listening.open()
         self._on_layers()
         for pane in self.panes.values():
@@ -116,7 +116,7 @@ class FourUp(QObject):  # type: ignore[misc]
         """Hide the panes."""
         if not self.is_open:
             return
-        self.is_open = False
+        self.is_open = self.shared.session.regions.has_slices = False
         self._listening.close()
         self.refresh_later.stop()
         self._hear(set())
@@ -143,13 +143,16 @@ class FourUp(QObject):  # type: ignore[misc]
 
     def _follow_source(self) -> None:
         """Show the volume of the planes in 3-D, fitted where it is another one."""
-        planes, shared = self._slices.planes, self.shared
+        planes, shared, before = self._slices.planes, self.shared, self.shared.pictures
         source = self._slices.source if planes is None else planes.source
-        before = None if shared.pictures is None else shared.pictures.source
-        if source is before and shared.box.any():
+        if planes is not None:
+            shared.pictures = planes.pictures  # painted once for both
+        elif source is None or before is None or before.source is not source:
+            shared.pictures = None if source is None else SlicePictures(source)
+        shown = None if before is None else before.source
+        if source is shown and shared.box.any():
             return
         self._is_stale = True
-        shared.pictures = None if source is None else SlicePictures(source)
         if shared.pictures is None:
             shared.box = shared.slices[:, :2].T
         else:
@@ -175,15 +178,10 @@ class FourUp(QObject):  # type: ignore[misc]
         self._on_change()
 
     def _on_layers(self, _event: Any = None) -> None:
-        shown = Image, Labels, Points, Streamlines  # but the planes in 3-D, which follow as well
-        ruler = RulerPoints  # which tells by itself
-        self._hear(
-            {
-                layer
-                for layer in self.viewer.layers
-                if isinstance(layer, shown) and not isinstance(layer, ruler)
-            }
-        )
+        # But the planes in 3-D, which follow as well, and the ruler, which tells by itself.
+        shown = Image, Labels, Points, Vectors, Streamlines
+        layers = [layer for layer in self.viewer.layers if isinstance(layer, shown)]
+        self._hear({layer for layer in layers if not isinstance(layer, RulerPoints)})
         self._on_change()
 
     def _hear(self, layers: set[Any]) -> None:

@@ -6,10 +6,11 @@ by :class:`.four_up.FourUp`.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
-from napari.layers import Labels, Points
+from napari.layers import Image, Labels, Points, Vectors
 from numpy.typing import NDArray
 from qtpy.QtCore import QEvent, QPointF, QRectF, Qt
 from qtpy.QtGui import (
@@ -25,6 +26,7 @@ from qtpy.QtGui import (
 from qtpy.QtWidgets import QSizePolicy, QWidget
 
 from ....errors import InvalidGridError
+from ...layers.slice_pictures import coloured
 from ...session.seed_mouse import CLICK_PIXELS
 from ...space.display import display_space_of_layer
 from ...space.orientation_labels import AXES, LETTERS, MARGIN, draw_label, is_anatomical
@@ -34,6 +36,8 @@ from .ruler import COLOUR as RULER
 from .shared_view import SharedView
 
 CROSSHAIR = QColor(255, 209, 102, 170)
+BRUSH = QColor(255, 255, 255, 200)
+BRUSHES = ("paint", "erase")  # modes of a labels layer
 FAINT = 90  # of 255: the opacity of what does not lie in the slice
 GAP = 7  # pixels around what the crosshair points at
 FINER = 2  # times as many pixels, along each side, of streamlines as of the pane: smooth ones
@@ -55,13 +59,17 @@ class SlicePane(QWidget):  # type: ignore[misc]
         self._grabbed: tuple[Points, int] | None = None  # a seed, or a sphere
         self._grabbed_at = np.zeros(3)  # from the mouse to its middle
         self._is_drag = False
+        self._painted: Labels | None = None  # in the stroke under way
+        self._mouse_at = QPointF(-1e6, -1e6)
+        self.setMouseTracking(True)  # the brush is seen before it paints
         self.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Ignored)
         self.setCursor(Qt.CursorShape.CrossCursor)
         self.setAccessibleName(f"{name} slice")
         self.setToolTip(
             "Click: the crosshair. Shift-click: a seed; Ctrl-Shift-click: a sphere; drag one to "
             "move it, Ctrl-click removes it. Wheel: the next slice; Ctrl and wheel: zoom; right "
-            "button: move the picture."
+            "button: move the picture. With the brush of a region, or the ruler, drags paint or "
+            "measure."
         )
 
     # Where things are.
@@ -105,18 +113,23 @@ class SlicePane(QWidget):  # type: ignore[misc]
 
     def _paint(self, painter: QPainter) -> None:
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-        pictures = self.shared.pictures
+        smooth, pictures = QPainter.RenderHint.SmoothPixmapTransform, self.shared.pictures
+        painter.setRenderHint(smooth)
+        source = None if pictures is None else pictures.source
         if pictures is not None:
-            painter.setRenderHint(QPainter.RenderHint.SmoothPixmapTransform)
-            self._draw_slice(painter, pictures.source, pictures.of)
-        painter.setRenderHint(QPainter.RenderHint.SmoothPixmapTransform, on=False)
-        for layer in self.shared.viewer.layers:
-            if layer.visible and isinstance(layer, Labels) and layer.ndim == 3:
-                self._draw_slice(painter, layer, lambda *at, layer=layer: _labels(layer, *at))
-        painter.setRenderHint(QPainter.RenderHint.SmoothPixmapTransform)
-        for layer in self.shared.viewer.layers:
-            if layer.visible and isinstance(layer, Streamlines) and layer.n_shown:
+            self._draw_slice(painter, source, pictures.of)
+        shown = [layer for layer in self.shared.viewer.layers if layer.visible]
+        volumes = [x for x in shown if isinstance(x, (Image, Labels)) and x.ndim == 3]
+        for layer in volumes:
+            if layer is not source:
+                painter.setRenderHint(smooth, on=isinstance(layer, Image))
+                self._draw_slice(painter, layer, partial(_slice_of, layer))
+        painter.setRenderHint(smooth)
+        for layer in shown:
+            if isinstance(layer, Streamlines) and layer.n_shown:
                 painter.drawImage(self.rect(), _image(self._lines(layer)))
+            elif isinstance(layer, Vectors) and layer.ndim == 3 and len(layer.data):
+                painter.drawImage(self.rect(), _image(self._vectors(layer)))
         for layer, _, pixel, radius in self._points():
             is_seed = layer is self.shared.session.seeds.layer
             colour = QColor(str(layer.current_face_color)[:7] if is_seed else layer.colour)
@@ -151,22 +164,40 @@ class SlicePane(QWidget):  # type: ignore[misc]
 
     def _lines(self, layer: Streamlines) -> NDArray[np.uint8]:
         """Return the streamlines near the slice, fading with the distance, RGBA of the pane."""
-        picture = np.zeros((FINER * self.height(), FINER * self.width(), 4), np.uint8)
         pieces = layer.pieces_near(self.across, float(self.shared.crosshair[self.across]))
-        if not len(pieces.start):
+        nearness = 1 - pieces.distance.reshape(-1, 2).mean(axis=1) / (layer.slab / 2)
+        rgba = pieces.rgba[::2].copy()
+        rgba[:, 3] *= layer.opacity * nearness.clip(0, 1)
+        # The nearest pieces come last.
+        return self._drawn_lines(pieces.xyz[:, ::-1].reshape(-1, 2, 3), rgba)
+
+    def _vectors(self, layer: Vectors) -> NDArray[np.uint8]:
+        """Return the vectors that begin in the slice, such as peaks, RGBA of the pane."""
+        size, first = np.array(layer.scale), np.array(layer.translate)
+        start, way = layer.data[:, 0], layer.data[:, 1] * layer.length
+        middle = (start + way / 2)[:, self.across] * size[self.across] + first[self.across]
+        away = np.abs(middle - self.shared.crosshair[self.across])
+        inside = np.flatnonzero(away <= abs(size[self.across]) / 2)
+        ends = np.stack([start[inside], start[inside] + way[inside]], axis=1) * size + first
+        rgba = np.array(layer.edge_color[inside], np.float32)
+        rgba[:, 3] *= layer.opacity
+        return self._drawn_lines(ends, rgba)
+
+    def _drawn_lines(
+        self, zyx: NDArray[np.floating], rgba: NDArray[np.floating]
+    ) -> NDArray[np.uint8]:
+        """Draw straight pieces, (n, 2, 3) display (z, y, x), the last on top, RGBA of the pane."""
+        picture = np.zeros((FINER * self.height(), FINER * self.width(), 4), np.uint8)
+        if not len(zyx):
             return picture
-        ends = FINER * self._pixels(pieces.xyz[:, [2 - self.along, 2 - self.up]]).reshape(2, -1, 2)
+        ends = FINER * self._pixels(zyx[..., [self.along, self.up]])
         ways = ends[..., 1] - ends[..., 0]
         counts = np.ceil(np.abs(ways).max(axis=0)).clip(1, picture.shape[1]).astype(int)
         piece = np.repeat(np.arange(len(counts)), counts)
         nth = np.arange(len(piece)) - np.repeat(np.cumsum(counts) - counts, counts)
         along = (nth + np.float32(0.5)) / counts[piece]
         columns, rows = (ends[:, piece, 0] + along * ways[:, piece]).astype(int)
-        nearness = 1 - pieces.distance.reshape(-1, 2).mean(axis=1) / (layer.slab / 2)
-        rgba = pieces.rgba[::2].copy()
-        rgba[:, 3] *= layer.opacity * nearness.clip(0, 1)
         seen = (rows >= 0) & (rows < len(picture)) & (columns >= 0) & (columns < picture.shape[1])
-        # The nearest pieces come last.
         picture[rows[seen], columns[seen]] = np.rint(255 * rgba).astype(np.uint8)[piece[seen]]
         return _thicker(picture)
 
@@ -232,6 +263,7 @@ class SlicePane(QWidget):  # type: ignore[misc]
             self._draw_crosshair(painter)
             self._draw_letters(painter)
             self._draw_ruler(painter)
+            self._draw_brush(painter)
         finally:
             painter.end()
 
@@ -247,7 +279,12 @@ class SlicePane(QWidget):  # type: ignore[misc]
         if event.button() != Qt.MouseButton.LeftButton:
             return
         keys = event.modifiers()
-        if self.shared.ruler.is_on and keys == Keys.NoModifier:
+        if keys == Keys.NoModifier and self.shared.ruler.is_on:
+            return
+        self._painted = self._brush if keys == Keys.NoModifier else None
+        if self._painted is not None:
+            self.shared.session.regions.begin_stroke(self._painted)
+            self._paint_along(event.position(), event.position())
             return
         if keys in (Keys.NoModifier, Keys.ControlModifier):
             self._grab(event.position())
@@ -255,8 +292,14 @@ class SlicePane(QWidget):  # type: ignore[misc]
             self.shared.move_to(self.position_at(event.position()))
 
     def mouseMoveEvent(self, event: QMouseEvent) -> None:  # noqa: N802 - Qt's name
-        """Drag what was grabbed, the crosshair or the picture."""
+        """Drag what was grabbed, the crosshair or the picture; paint where there is a brush."""
+        before, self._mouse_at = self._mouse_at, event.position()
+        if self._brush is not None:
+            self.update()
         if self._pressed is None:
+            return
+        if self._painted is not None:
+            self._paint_along(before, event.position())
             return
         moved = event.position() - self._pressed
         self._is_drag = self._is_drag or max(abs(moved.x()), abs(moved.y())) > CLICK_PIXELS
@@ -278,10 +321,13 @@ class SlicePane(QWidget):  # type: ignore[misc]
     def mouseReleaseEvent(self, event: QMouseEvent) -> None:  # noqa: N802 - Qt's name
         """Let go; a click with Shift places a seed, with Ctrl and Shift a sphere."""
         grabbed, self._grabbed, self._pressed = self._grabbed, None, None
+        painted, self._painted = self._painted, None
         session, keys = self.shared.session, event.modifiers()
         if event.button() != Qt.MouseButton.LeftButton:
             return
-        if grabbed is not None and self._is_drag:
+        if painted is not None:
+            session.regions.end_stroke(painted)
+        elif grabbed is not None and self._is_drag:
             if session.document.is_held:
                 session.released.emit()
         elif grabbed is not None and keys == Keys.ControlModifier:
@@ -297,6 +343,11 @@ class SlicePane(QWidget):  # type: ignore[misc]
                 add = self.shared.mouse.add_sphere
             add(self.position_at(event.position()))
 
+    def leaveEvent(self, _event: QEvent) -> None:  # noqa: N802 - Qt's name
+        """Show no brush any more."""
+        self._mouse_at = QPointF(-1e6, -1e6)
+        self.update()
+
     def wheelEvent(self, event: QWheelEvent) -> None:  # noqa: N802 - Qt's name
         """Go to the next slice, or zoom."""
         turns = event.angleDelta().y() / 120
@@ -305,6 +356,44 @@ class SlicePane(QWidget):  # type: ignore[misc]
         elif turns:
             self.shared.step(self.across, 1 if turns > 0 else -1)
         event.accept()
+
+    # The brush.
+
+    @property
+    def _brush(self) -> Labels | None:
+        """The region that the mouse paints, or erases; None where it does neither."""
+        layer = self.shared.session.regions.painted_layer
+        return layer if layer is not None and layer.mode in BRUSHES else None
+
+    def _paint_along(self, start: QPointF, end: QPointF) -> None:
+        """Paint, or erase, a disc of the slice along a way of the mouse."""
+        layer = self._painted
+        assert layer is not None
+        size, first = np.array(layer.scale), np.array(layer.translate)
+        ways = [self.position_at(pixel) for pixel in (start, end)]
+        begin, stop = (np.asarray((place - first) / size) for place in ways)
+        n = 1 + int(2 * np.abs(stop - begin).max())
+        in_slice = [axis for axis in range(3) if axis != self.across]
+        radius = layer.brush_size / 2
+        reach = np.arange(-np.ceil(radius), np.ceil(radius) + 1)
+        disc = np.stack(np.meshgrid(reach, reach), axis=-1).reshape(-1, 2)
+        centres = np.linspace(begin, stop, n)[:, in_slice]
+        voxels = np.rint(centres)[:, None] + disc
+        near = np.linalg.norm(voxels - centres[:, None], axis=-1) <= radius
+        painted = np.unique(voxels[near].astype(int), axis=0)
+        whole = np.insert(painted, self.across, round(float(begin[self.across])), axis=1)
+        inside = ((whole >= 0) & (whole < layer.data.shape)).all(axis=1)
+        if inside.any():
+            label = layer.selected_label if layer.mode == "paint" else 0
+            layer.data_setitem(tuple(whole[inside].T), label)
+
+    def _draw_brush(self, painter: QPainter) -> None:
+        layer = self._brush
+        if layer is not None and self.rect().contains(self._mouse_at.toPoint()):
+            size = np.abs(layer.scale) * self.shared.scale * layer.brush_size / 2
+            painter.setPen(QPen(BRUSH, 1))
+            painter.setBrush(Qt.BrushStyle.NoBrush)
+            painter.drawEllipse(self._mouse_at, float(size[self.along]), float(size[self.up]))
 
     def _grab(self, pixel: QPointF) -> None:
         for layer, number, middle, radius in reversed(self._points()):
@@ -326,11 +415,15 @@ class SlicePane(QWidget):  # type: ignore[misc]
         session.move_point(layer, number, self.position_at(pixel) + self._grabbed_at)
 
 
-def _labels(layer: Labels, axis: int, index: int) -> NDArray[np.uint8]:
-    """Return the slice of a labels layer as it colours it, RGBA."""
-    rgba = np.array(layer.colormap.map(np.asarray(np.take(layer.data, index, axis=axis))))
-    rgba[..., 3] *= layer.opacity
-    return np.asarray(np.rint(255 * rgba), dtype=np.uint8)
+def _slice_of(layer: Image | Labels, axis: int, index: int) -> NDArray[np.uint8]:
+    """Return the slice of a layer as it colours it, RGBA."""
+    values = np.asarray(np.take(layer.data, index, axis=axis))
+    if isinstance(layer, Labels):
+        rgba = np.asarray(np.rint(255 * np.array(layer.colormap.map(values))), dtype=np.uint8)
+    else:
+        rgba = coloured(layer, values)
+    rgba[..., 3] = np.rint(rgba[..., 3] * layer.opacity)
+    return rgba
 
 
 def _thicker(picture: NDArray[np.uint8]) -> NDArray[np.uint8]:
