@@ -10,6 +10,7 @@ import imageio.v3 as imageio
 import imageio_ffmpeg
 import numpy as np
 import pytest
+from qtpy.QtTest import QTest
 
 from napari_tractography.errors import FileError, InvalidTractogramError, MissingPackageError
 from napari_tractography.plugin.export.movies import turntable
@@ -118,6 +119,22 @@ def test_a_larger_movie_shows_the_same(make_napari_viewer, tmp_path, lines):
     (small, width), (large, large_width) = shares
     assert large_width > 1.8 * width
     assert large == pytest.approx(small, rel=0.1)
+
+
+def test_each_frame_of_a_movie_is_drawn_once(make_napari_viewer, tmp_path, lines):
+    """Not for the screen as well, nor for the size that it changes to and back from."""
+    viewer = make_napari_viewer(show=True)
+    viewer.add_layer(tubes_layer(lines, SPACE))
+    viewer.dims.ndisplay = 3
+    QTest.qWait(50)
+    drawn, canvas = [], viewer.window._qt_viewer.canvas
+    canvas._scene_canvas.events.draw.connect(lambda _event: drawn.append(None))
+    for _ in turntable(viewer, tmp_path / "turn.gif", n_frames=3, scale=0.5):
+        QTest.qWait(20)  # as the window's dialog does
+    n = len(drawn)
+    assert n == 1 + 3  # and once before all of them
+    QTest.qWait(50)
+    assert len(drawn) > n  # the screen goes on
 
 
 def test_a_cancelled_movie_leaves_no_file_and_the_camera_as_it_was(

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
-from contextlib import closing
+from collections.abc import Generator, Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,7 @@ from ...errors import FileError
 from ...files.paths import check_writable, written_whole
 from ...runtime.extras import needs_extra
 from ..space.orientation_labels import edge_labels
-from .screenshots import drawn_once, enlarged, lettered
+from .screenshots import enlarged, lettered
 
 ENDINGS = (".gif", ".mp4")
 N_FRAMES = 90
@@ -55,7 +55,9 @@ def turntable(
     size = tuple(viewer.canvas.size)  # of all frames, though the layout of the window may change
     frames: list[NDArray[np.uint8]] = []
     try:
-        with drawn_once(viewer), enlarged(viewer, scale):
+        with enlarged(viewer, scale), _off_the_screen(viewer):
+            # Layers learn at a first drawing how large a pixel is.
+            viewer.screenshot(canvas_only=True, flash=False, scale=scale, size=size)
             for i in range(n_frames):
                 turn = Rotation.from_rotvec(2 * np.pi * i / n_frames * np.array([1.0, 0.0, 0.0]))
                 camera.set_view_direction(tuple(turn.apply(direction)), tuple(turn.apply(up)))
@@ -78,6 +80,24 @@ def turntable(
                 raise FileError(
                     f"{target} cannot be written ({why}); choose another folder or make room."
                 ) from error
+
+
+@contextmanager
+def _off_the_screen(viewer: Any) -> Iterator[None]:
+    """Have the canvas draw frames, and nothing on the screen meanwhile.
+
+    napari changes the size of the canvas for each frame and changes it back: each time all would be
+    drawn, and once more for the screen.
+    """
+    canvas = getattr(getattr(viewer.window, "_qt_viewer", None), "canvas", None)
+    native = getattr(canvas, "native", None)
+    if native is not None:
+        native.setUpdatesEnabled(False)
+    try:
+        yield
+    finally:
+        if native is not None:
+            native.setUpdatesEnabled(True)
 
 
 def _encode(frames: list[NDArray[np.uint8]], path: Path, write_frames: Any) -> None:

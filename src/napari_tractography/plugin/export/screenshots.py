@@ -64,7 +64,7 @@ def canvas_picture(
             f"A picture of {size[1]} x {size[0]} pixels is too large; choose a smaller scale or "
             "make the window smaller."
         )
-    with drawn_once(viewer), enlarged(viewer, scale):
+    with enlarged(viewer, scale):
         if transparent:
             picture = _seen_through(*(_on(viewer, ground, scale) for ground in ("black", "white")))
         else:
@@ -120,26 +120,6 @@ def _qt_image(picture: NDArray[np.uint8]) -> QImage:
     opaque = np.full((height, width, 1), 255, np.uint8)
     data = np.concatenate([picture, opaque], axis=2)[..., :4].tobytes()
     return QImage(data, width, height, 4 * width, QImage.Format.Format_RGBA8888).copy()
-
-
-@contextlib.contextmanager
-def drawn_once(viewer: Any) -> Iterator[None]:
-    """Have the canvas draw what is asked for, and nothing else on the screen meanwhile.
-
-    For a picture of another size napari changes that of the canvas and changes it back: each time
-    all would be drawn, and once more for the screen.
-    """
-    window = getattr(viewer, "window", None)
-    canvas = getattr(getattr(window, "_qt_viewer", None), "canvas", None)
-    native = getattr(canvas, "native", None)
-    if native is None:
-        yield
-        return
-    native.setUpdatesEnabled(False)
-    try:
-        yield
-    finally:
-        native.setUpdatesEnabled(True)
 
 
 @contextlib.contextmanager

@@ -283,6 +283,7 @@ class SlicePane(QWidget):  # type: ignore[misc]
             return
         self._painted = self._brush if keys == Keys.NoModifier else None
         if self._painted is not None:
+            self._mouse_at = event.position()
             self.shared.session.regions.begin_stroke(self._painted)
             self._paint_along(event.position(), event.position())
             return
