@@ -332,3 +332,45 @@ def test_symbolic_links_are_followed(tmp_path):
     make().save(tmp_path / "link.tck")
     assert (tmp_path / "link.tck").is_symlink()
     assert load_tractogram(tmp_path / "real" / "t.tck").n_streamlines == 4
+
+
+@pytest.mark.parametrize("ending", ENDINGS)
+@pytest.mark.parametrize("is_streamed", [False, True])
+def test_axes_that_are_none_of_the_body_come_back(tmp_path, ending, is_streamed):
+    small = np.diag([0.001, 0.001, 0.001, 1]) @ GRID.affine
+    grid = Grid(GRID.shape, small, unit="um", is_anatomical=False)
+    path, tractogram = tmp_path / f"t{ending}", make()
+    if is_streamed:
+        with open_stream(path, grid) as append:
+            append(tractogram.arrays())
+    else:
+        tractogram.save(path, reference=grid)
+    found = load_tractogram(path).grid
+    assert not found.is_anatomical
+    assert found.unit == "um"
+    assert found.shape == grid.shape
+    np.testing.assert_allclose(found.affine, grid.affine, rtol=1e-6)
+    again = tmp_path / f"again{ending}"
+    load_tractogram(path)[:2].save(again)
+    assert not load_tractogram(again).grid.is_anatomical
+    if ending in (".tck", ".trk"):  # other programs read them as before
+        assert len(nib.streamlines.load(path).streamlines) == len(tractogram)
+
+
+@pytest.mark.parametrize("ending", ENDINGS)
+def test_files_that_belong_to_a_body_say_nothing_of_axes(tmp_path, ending):
+    make().save(tmp_path / f"t{ending}", reference=GRID)
+    content = (tmp_path / f"t{ending}").read_bytes()
+    assert b"AXES" not in content
+    assert b"axes" not in content
+    found = load_tractogram(tmp_path / f"t{ending}").grid
+    assert found is None or found.is_anatomical
+
+
+def test_a_field_of_axes_that_makes_no_sense_is_left_alone(tmp_path):
+    grid = Grid((4, 5, 6), np.eye(4), is_anatomical=False)
+    make().save(tmp_path / "t.tck", reference=grid)
+    content = (tmp_path / "t.tck").read_bytes()
+    for wrong in (b"GRID=4x5x0,1,", b"GRID=4x5,1,00", b"NONE=4x5x6,1,"):
+        (tmp_path / "t.tck").write_bytes(content.replace(b"GRID=4x5x6,1,", wrong))
+        assert load_tractogram(tmp_path / "t.tck").grid is None

@@ -123,7 +123,7 @@ class BlockStore:
         to_voxel = np.diag([size, size, size, 1.0])
         to_voxel[:3, 3] = (size - 1) / 2
         grid = self.source.grid
-        return Grid(self.shape, grid.affine @ to_voxel, unit=grid.unit)
+        return grid.beside(self.shape, grid.affine @ to_voxel)
 
     @contextlib.contextmanager
     def reading(self) -> Iterator[None]:

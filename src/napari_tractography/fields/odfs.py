@@ -75,7 +75,7 @@ def block_odfs(
             progress(n_done / len(boxes))
     to_voxel = np.diag([odf_voxels, odf_voxels, odf_voxels, 1.0])
     to_voxel[:3, 3] = (odf_voxels - 1) / 2
-    return coefficients, Grid(shape, grid.affine @ to_voxel, unit=grid.unit)
+    return coefficients, grid.beside(shape, grid.affine @ to_voxel)
 
 
 def _checked_blocks(odf_voxels: int, grid: Grid, name: str) -> tuple[int, int, int]:

@@ -11,10 +11,12 @@ from __future__ import annotations
 import contextlib
 import io
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from ..errors import FileError
+from .axes_mark import as_noted, axes_text
 from .beside import lost_beside, new_timestamp, read_beside, written_beside
 from .description import FLOAT32, TractogramFormat
 from .inflating import opened
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
     from .streamline_arrays import StreamlineArrays
 
 MAGIC = b"mrtrix tracks"
+AXES = "axes"  # in the header, of an image that says nothing of left and right
 COUNT = b"count: "  # in the header, before ten digits
 BLOCK_ROWS = 1 << 18  # that are read at once
 AT_ONCE = 1 << 16  # streamlines, of a file that is read whole
@@ -50,13 +53,21 @@ def read_tck(path: Path) -> StreamlineArrays:
         n_points += len(part.points)
         check_memory(path, (n_points, 3), 12 * n_points, "check the file")
     whole = joined(parts)
+    if AXES.encode() in entries:
+        noted = as_noted(None, entries[AXES.encode()].decode("latin-1"))
+        whole = replace(whole, grid=noted)
     if b"timestamp" not in entries:  # by which files beside it would be known
         return whole
     per_streamline, per_point, remarks = read_beside(
         path, entries[b"timestamp"].decode("latin-1"), whole.offsets
     )
     return with_columns(
-        whole.points, whole.offsets, per_streamline, per_point=per_point, remarks=remarks
+        whole.points,
+        whole.offsets,
+        per_streamline,
+        per_point=per_point,
+        grid=whole.grid,
+        remarks=remarks,
     )
 
 
@@ -136,6 +147,9 @@ def _truncated(path: Path, what: str) -> FileError:
 @contextlib.contextmanager
 def stream_tck(path: Path, grid: Grid | None, dtype: str, **header: str) -> Iterator[_TckStream]:
     """Write a file whose streamlines are appended; its header is nibabel's, with these entries."""
+    noted = axes_text(grid, with_grid=True)
+    if noted:
+        header[AXES] = noted
     with path.open("wb") as file:
         stream = _TckStream(file, header)
         yield stream
@@ -181,7 +195,7 @@ def write_tck_beside(streamlines: StreamlineArrays, path: Path, wanted: Path) ->
     """Write a file, and its values into files beside the one that is `wanted` in the end."""
     timestamp = new_timestamp()
     with written_beside(streamlines, wanted, timestamp):
-        with stream_tck(path, None, FLOAT32, timestamp=timestamp) as stream:
+        with stream_tck(path, streamlines.grid, FLOAT32, timestamp=timestamp) as stream:
             stream.append(streamlines)
         yield
 

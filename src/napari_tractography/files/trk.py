@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from ..errors import FileError
+from .axes_mark import as_noted, axes_text
 from .description import TractogramFormat
 from .inflating import PACKED, opened
 
@@ -78,6 +79,7 @@ class _TrkStream:
         empty = io.BytesIO()
         TrkFile(Tractogram([], affine_to_rasmm=np.eye(4)), header).save(empty)
         self._header = np.frombuffer(bytearray(empty.getvalue()), header_2_dtype.newbyteorder("<"))
+        self._header[0]["reserved"] = axes_text(grid).encode()
         self._to_file = get_affine_rasmm_to_trackvis(self._header[0]).astype(np.float64)
         self._file, self._always_split = file, always_split
         self._columns = SameColumns()
@@ -264,8 +266,9 @@ def _header(path: Path) -> tuple[dict[str, Any], Grid | None, tuple[str, ...]]:
         ]
     affine = np.asarray(header[Field.VOXEL_TO_RASMM], np.float64)
     header[Field.VOXEL_SIZES] = np.where(sizes > 0, sizes, np.linalg.norm(affine[:3, :3], axis=0))
+    noted = bytes(stored["reserved"]).decode("latin-1")
     try:
-        grid = Grid(header[Field.DIMENSIONS].tolist(), affine)
+        grid = as_noted(Grid(header[Field.DIMENSIONS].tolist(), affine), noted)
     except InvalidGridError:
         grid = None
     return header, grid, tuple(remarks)

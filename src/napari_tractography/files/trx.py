@@ -148,6 +148,7 @@ class _Archive:
     def _header(self) -> tuple[dict[str, Any], Grid | None]:
         from ..errors import InvalidGridError
         from ..geometry.grid import Grid
+        from .axes_mark import as_noted
         from .sequences import no_grid
 
         entry = self._zip.getinfo("header.json")
@@ -158,7 +159,8 @@ class _Archive:
             grid = Grid(header["DIMENSIONS"], header["VOXEL_TO_RASMM"])
         except (InvalidGridError, KeyError, TypeError):
             return header, None
-        return header, None if grid == no_grid() else grid
+        fields = {name: str(value) for name, value in header.items()}
+        return header, None if grid == no_grid() else as_noted(grid, fields)
 
     def _check_memory(self, n_points: int) -> None:
         """Check that what is copied fits: a small archive may hold gigabytes."""

@@ -19,6 +19,7 @@ from typing import IO
 import numpy as np
 
 from ..geometry.grid import Grid
+from .axes_mark import axes_fields
 from .sequences import image_size, no_grid
 from .streamline_arrays import SameColumns, StreamlineArrays
 
@@ -86,6 +87,7 @@ class _TrxStream:
             "VOXEL_TO_RASMM": image.affine.astype(np.float32).tolist(),
             "NB_VERTICES": self._n_points,
             "NB_STREAMLINES": self._n_streamlines,
+            **axes_fields(self._grid),
         }
         with zipfile.ZipFile(self._path, "w", zipfile.ZIP_STORED) as archive:
             archive.writestr("header.json", json.dumps(header))

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import FileError
+from .axes_mark import as_noted, axes_text
 from .description import TractogramFormat
 
 if TYPE_CHECKING:
@@ -73,7 +74,9 @@ def write_vtk(streamlines: StreamlineArrays, path: Path, grid: Grid | None) -> N
     cells[heads] = counts
     cells[~is_head] = np.arange(n_points)
     with open(path, "wb") as stream:
-        stream.write(f"# vtk DataFile Version 3.0\nstreamlines, mm; {IN_RAS}\nBINARY\n".encode())
+        noted = axes_text(grid, with_grid=True)
+        title = "; ".join(filter(None, ["streamlines, mm", IN_RAS, noted]))
+        stream.write(f"# vtk DataFile Version 3.0\n{title}\nBINARY\n".encode())
         stream.write(b"DATASET POLYDATA\n" + f"POINTS {n_points} float\n".encode())
         stream.write(points.astype(">f4").tobytes())
         stream.write(f"\nLINES {n_lines} {n_numbers}\n".encode())
@@ -158,7 +161,8 @@ def read_vtk(path: Path) -> StreamlineArrays:
     data = StreamlineData(
         {name: array for name, array in of_cells.items() if len(array) == len(counts)}, of_points
     )
-    return StreamlineArrays(points[ids], offsets, data=data, remarks=scanner.remarks)
+    grid = as_noted(None, scanner.title)
+    return StreamlineArrays(points[ids], offsets, data=data, grid=grid, remarks=scanner.remarks)
 
 
 class _Scanner:
@@ -176,6 +180,7 @@ class _Scanner:
         if dataset.upper().split() != ["DATASET", "POLYDATA"]:
             raise self.error(f"its fourth line is {dataset!r}, not DATASET POLYDATA")
         self.binary = mode.upper() == "BINARY"
+        self.title = title
         self.is_lps = IN_LPS in title and IN_RAS not in title
         self.remarks: tuple[str, ...] = ()
 
@@ -189,7 +194,7 @@ class _Scanner:
         end = len(self.data) if end < 0 else end
         line = self.data[self.position : end]
         self.position = end + 1
-        return line[:200].decode("latin-1").strip()  # keywords are short; numbers are not read here
+        return line[:256].decode("latin-1").strip()  # keywords are short; numbers are not read here
 
     def words(self) -> list[str] | None:
         """Return the next line that is not empty, in words, or None at the end."""

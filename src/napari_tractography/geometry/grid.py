@@ -36,6 +36,9 @@ class Grid:
     unit : str
         In which a person reads and sets lengths in this volume, see :mod:`.units`. Numbers stay
         in mm whatever it is.
+    is_anatomical : bool
+        Whether the axes are those of the body, R, A and S; those of an image that says nothing of
+        left and right, such as a TIFF, are x, y and z.
 
     Raises
     ------
@@ -46,9 +49,16 @@ class Grid:
         When the unit is unknown.
     """
 
-    __slots__ = ("affine", "inverse", "shape", "unit")
+    __slots__ = ("affine", "inverse", "is_anatomical", "shape", "unit")
 
-    def __init__(self, shape: Sequence[int], affine: ArrayLike, *, unit: str = MM) -> None:
+    def __init__(
+        self,
+        shape: Sequence[int],
+        affine: ArrayLike,
+        *,
+        unit: str = MM,
+        is_anatomical: bool = True,
+    ) -> None:
         extent = tuple(as_whole(n) or 0 for n in shape)
         if len(extent) != 3 or min(extent) < 1:
             raise InvalidGridError(
@@ -71,10 +81,15 @@ class Grid:
             )
         matrix.flags.writeable = False
         self.unit = checked_unit(unit)
+        self.is_anatomical = bool(is_anatomical)
         self.shape: tuple[int, int, int] = (extent[0], extent[1], extent[2])
         self.affine: NDArray[np.float64] = matrix
         self.inverse: NDArray[np.float64] = np.asarray(np.linalg.inv(matrix), dtype=np.float64)
         self.inverse.flags.writeable = False
+
+    def beside(self, shape: Sequence[int], affine: ArrayLike) -> Grid:
+        """Return other voxels in the same image, with its unit and its kind of axes."""
+        return Grid(shape, affine, unit=self.unit, is_anatomical=self.is_anatomical)
 
     @property
     def voxel_sizes_mm(self) -> NDArray[np.float64]:

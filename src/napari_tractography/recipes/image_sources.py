@@ -12,6 +12,7 @@ from typing import Any
 
 from ..errors import FileError, InvalidFodError, InvalidMaskError
 from ..fields.structure_tensors import ImageSource
+from ..files.formats import has_ending, volume_endings
 from ..files.image_files import found_in, open_image, stored_levels
 from ..geometry.grid import Grid
 from ..model.fod import Fod
@@ -80,11 +81,11 @@ class ImageReading:
             return make_image_phantom(phantom).image
         return open_image(path, self.key, index=self.index, axes=self.axes)
 
-    def fod(self, image: Any, name: str, folder: Path | None) -> Fod:
-        """Return the fibres of an image, (x, y, z)."""
+    def fod(self, image: Any, path: str, name: str, folder: Path | None) -> Fod:
+        """Return the fibres of an image, (x, y, z), of a file, or of a phantom without one."""
         return Fod.from_image(
             image,
-            Grid(image.shape, self.affine, unit=self.unit),
+            Grid(image.shape, self.affine, unit=self.unit, is_anatomical=says_sides(path)),
             self.sigma_mm,
             self.rho_mm,
             bright=self.bright,
@@ -93,6 +94,11 @@ class ImageReading:
             odf_voxels=self.odf_voxels,
             name=name,
         )
+
+
+def says_sides(path: str) -> bool:
+    """Return whether an image file says where left and right are, as a NIfTI and no TIFF does."""
+    return has_ending(path, volume_endings())
 
 
 def reading_of(

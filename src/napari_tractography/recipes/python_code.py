@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from .image_sources import says_sides
 from .sources import FodSource
 
 PUBLIC = {"Recipe", "TrackingParameters"}  # names of the package itself
@@ -68,7 +69,8 @@ def image_lines(source: FodSource, imports: set[str], *, tissue: str = "") -> li
         arguments += [f"axes={reading.axes!r}"] if reading.axes != "zyx" else []
         lines = [f"image = open_image({', '.join(arguments)})  # (x, y, z)"]
     affine = expression(reading.affine, imports, before=len("affine = "))
-    lines += [f"affine = {affine}", f"grid = nt.Grid(image.shape, affine, unit={reading.unit!r})"]
+    kept = f"unit={reading.unit!r}" + ("" if says_sides(source.path) else ", is_anatomical=False")
+    lines += [f"affine = {affine}", f"grid = nt.Grid(image.shape, affine, {kept})"]
     options = {
         "sigma_mm": reading.sigma_mm,
         "rho_mm": reading.rho_mm,

@@ -196,7 +196,7 @@ class FodSource:
         if location and (hashed or sha256):
             sha256 = image_sha256(location, image)
             warn_if_changed(location, self.sha256, sha256, "image")
-        fod = reading.fod(image, Path(location).name or self.phantom, folder)
+        fod = reading.fod(image, location, Path(location).name or self.phantom, folder)
         return fod, dataclasses.replace(self, sha256=sha256)
 
     def _location(self, folder: Path | None) -> str:

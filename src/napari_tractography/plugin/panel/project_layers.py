@@ -14,13 +14,11 @@ from qtpy.QtWidgets import QWidget
 
 from ...errors import TractographyError
 from ...fields.kinds import SH
-from ...files.formats import has_ending, volume_endings
 from ...files.image_files import in_space, stored_levels
 from ...files.tissue_files import load_tissues
-from ...geometry.grid import Grid
 from ...model.fod import Fod
 from ...model.phantoms import is_phantom
-from ...recipes.image_sources import ImageReading, source_of_image
+from ...recipes.image_sources import ImageReading, says_sides, source_of_image
 from ...recipes.project import Project
 from ...recipes.recipe import Recipe
 from ...recipes.sources import FodSource
@@ -87,7 +85,7 @@ class ProjectLayers:
         layer.metadata[KEY_KEY] = reading.key
         if source.phantom:
             layer.metadata[PHANTOM_KEY] = source.phantom
-        if not has_ending(source.path, volume_endings()):
+        if not says_sides(source.path):
             layer.metadata[BARE_KEY] = True
         tissue = settings_of(layer).tissue
         if tissue is not None:
@@ -101,7 +99,7 @@ class ProjectLayers:
         mask, grid = volume.load(folder)
         fod_grid = fod_grid_of(fod_layer)
         if fod_grid is not None:  # masks know of no unit
-            grid = Grid(grid.shape, grid.affine, unit=fod_grid.unit)
+            grid = fod_grid.beside(grid.shape, grid.affine)
         layer = Layer.create(*mask_layer_data(mask, grid, name))
         layer.visible = False
         insert_beside(self.viewer, layer)

@@ -17,6 +17,7 @@ from qtpy.QtCore import QEvent, QObject, QPointF, QRectF, Qt
 from qtpy.QtGui import QColor, QFont, QPainter, QPainterPath, QPaintEvent, QPen
 from qtpy.QtWidgets import QLabel, QWidget
 
+from ..streamlines.layer import Streamlines
 from . import positions
 from .display import AXIS_LABELS, SETTINGS_KEY, says_sides
 
@@ -68,12 +69,20 @@ def is_anatomical(layers: Iterable[Layer]) -> bool:
     """Return whether the axes of layers are those of the body.
 
     They are not where no 3-D image knows its affine, nor where one that does not is tracked in:
-    what else there is has been made of it.
+    what else there is has been made of it. Without images streamlines say it, as their files do.
     """
+    layers = list(layers)
     images = [layer for layer in layers if isinstance(layer, Image) and layer.ndim >= 3]
+    if not images:
+        grids = [layer.reference or layer.tractogram.grid for layer in _streamlines(layers)]
+        return not grids or any(grid is None or grid.is_anatomical for grid in grids)
     bare = [layer for layer in images if not says_sides(layer)]
     is_tracked_in = any(SETTINGS_KEY in layer.metadata for layer in bare)
     return not bare or (len(bare) < len(images) and not is_tracked_in)
+
+
+def _streamlines(layers: Iterable[Layer]) -> list[Streamlines]:
+    return [layer for layer in layers if isinstance(layer, Streamlines)]
 
 
 def axes_of(layers: Iterable[Layer]) -> tuple[str, ...]:

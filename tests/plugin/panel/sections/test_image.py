@@ -26,6 +26,7 @@ from napari_tractography.fields.structure_tensors import KIND
 from napari_tractography.geometry.grid import Grid
 from napari_tractography.model.image_phantoms import ImagePhantom
 from napari_tractography.model.stop import StopReason
+from napari_tractography.plugin.contributions import read_tractogram
 from napari_tractography.plugin.export.figures import _legends
 from napari_tractography.plugin.layers.sources.image_layers import (
     WorkedOut,
@@ -38,6 +39,8 @@ from napari_tractography.plugin.panel.results import cut_short
 from napari_tractography.plugin.panel.sections import image as image_section
 from napari_tractography.plugin.panel.widgets.controls import label_of
 from napari_tractography.plugin.space.display import DisplaySpace
+from napari_tractography.plugin.space.orientation_labels import axes_of, edge_labels
+from napari_tractography.streamlines.tractogram import load_tractogram
 
 # Of axes (z, y, x), across the first.
 IN_PLANE = np.array([[1, 0, 0], [0, 0.8, -0.6], [0, 0.6, 0.8]])
@@ -641,3 +644,27 @@ def test_where_nothing_says_left_and_right_positions_are_along_x_y_and_z(
     assert tuple(viewer.dims.axis_labels) == ("S", "A", "R")
     assert "left-right" in legend
     assert in_figure.startswith("left-right")
+
+
+@pytest.mark.parametrize("ending", [".trk", ".tck", ".trx", ".vtk"])
+def test_streamlines_of_an_image_say_x_y_z_when_they_are_opened_again(
+    open_model: Any, tube: ImagePhantom, settle: Any, tmp_path: Path, ending: str
+) -> None:
+    panel = open_model()
+    panel.viewer.add_layer(image_layer(tube))
+    panel.set_parameters(n_per_seed=5)
+    panel.session.add_seeds_mm(IN_WALL)
+    panel.run_button.click()
+    settle(panel)
+    path = tmp_path / f"of tube{ending}"
+    panel.save(path)
+    other = open_model()
+    for layer in read_tractogram(str(path))(str(path)):
+        other.viewer.add_layer(layer)
+    assert len(other.viewer.layers) == 1
+    assert axes_of(other.viewer.layers) == ("x", "y", "z")
+    assert other.viewer.layers[0].axis_labels == ("z", "y", "x")
+    assert edge_labels(other.viewer)["right"] == "x"
+    again = tmp_path / "again.tck"  # without the image, as it is
+    other.save(again)
+    assert not load_tractogram(again).grid.is_anatomical

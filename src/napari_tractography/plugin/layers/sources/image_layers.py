@@ -27,6 +27,7 @@ from ...space.display import (
     SETTINGS_KEY,
     DisplaySpace,
     display_space_of_layer,
+    says_sides,
     set_units,
     unit_of_layer,
 )
@@ -151,7 +152,12 @@ def fod_of_image(layer: Layer, settings: ImageSettings) -> Fod:
         )
     space = display_space_of_layer(layer)
     assert space.grid is not None
-    grid = Grid(space.grid.shape, space.grid.affine, unit=unit_of_layer(layer) or VOXEL)
+    grid = Grid(
+        space.grid.shape,
+        space.grid.affine,
+        unit=unit_of_layer(layer) or VOXEL,
+        is_anatomical=says_sides(layer),
+    )
     shown = DisplaySpace.of(grid).world_to_display
     reach = float(np.abs(shown @ grid.affine).max()) * max(grid.shape)
     if np.abs((shown - space.world_to_display) @ grid.affine).max() > POSITION_TOLERANCE * reach:
@@ -256,7 +262,7 @@ def show_worked_out(layer: WorkedOut, fod: Fod) -> None:
 
 def _worked_out(fod: Fod) -> tuple[Any, DisplaySpace]:
     blocks, grid = fod.worked_out()
-    space = DisplaySpace.of(Grid(grid.shape, grid.affine, unit=fod.grid.unit))
+    space = DisplaySpace.of(fod.grid.beside(grid.shape, grid.affine))
     return np.ascontiguousarray(space.volume(blocks), dtype=np.uint8), space
 
 
