@@ -12,12 +12,19 @@ from typing import Any
 import numpy as np
 from napari._vispy.layers.surface import VispySurfaceLayer
 from napari._vispy.utils.visual import layer_to_visual
+from vispy.gloo import VertexBuffer
 from vispy.visuals.filters import Filter
+from vispy.visuals.shaders import Function
 
 from .slice_pictures import SEEN
 
 LIGHT_UP, LIGHT_ASIDE = 0.45, 0.35  # of the way to what is seen
 AMBIENT, DIFFUSE, SPECULAR, SHININESS = 0.42, 0.62, 0.18, 40.0
+
+
+# How much a surface faces the eye, 0 to 1, where its rim is whole and where it ends; and how opaque
+# the rest is.
+RIM, FADED, INSIDE = 0.25, 0.5, 0.12
 
 
 class VispyLitSurface(VispySurfaceLayer):  # type: ignore[misc]
@@ -67,6 +74,63 @@ class VispySlices(VispySurfaceLayer):  # type: ignore[misc]
             wanted = "linear" if self.layer.is_smooth else "nearest"
             texture.interpolation = wanted
             texture.wrapping = "clamp_to_edge"
+
+
+class _Rim(Filter):  # type: ignore[misc]
+    """Makes a surface opaque where it turns away from the eye, and faint where it faces it."""
+
+    def __init__(self) -> None:
+        vertex = Function(
+            """
+            varying float v_facing;
+            void note_facing() { v_facing = abs(dot(normalize($normal), $sight)); }
+            """
+        )
+        fragment = Function(
+            f"""
+            varying float v_facing;
+            void show_rim() {{
+                gl_FragColor.a *= mix({INSIDE}, 1.0, 1.0 - smoothstep({RIM}, {FADED}, v_facing));
+            }}
+            """
+        )
+        self._normals = VertexBuffer(np.zeros((0, 3), np.float32))
+        vertex["normal"] = self._normals
+        super().__init__(vcode=vertex, fcode=fragment)
+        self.look((0.0, 0.0, 1.0))
+
+    def look(self, sight: Any) -> None:
+        """Take another direction of sight, (x, y, z)."""
+        self.vshader["sight"] = tuple(float(x) for x in sight)
+
+    def follow(self, mesh: Any) -> None:
+        """Take the normals of a mesh."""
+        normals = mesh.get_vertex_normals(indexed="faces")
+        if normals is not None:
+            self._normals.set_data(normals, convert=True)
+
+
+class VispyRims(VispySurfaceLayer):  # type: ignore[misc]
+    """Draws the rims of surfaces, seen from wherever the camera is."""
+
+    def __init__(self, layer: Any, **kwargs: Any) -> None:
+        self._rim = _Rim()
+        super().__init__(layer, **kwargs)
+        self._rim.follow(self.node.mesh_data)
+        self.node.attach(self._rim)
+        self._attached = True
+
+    _attached = False
+
+    def _on_data_change(self) -> None:
+        super()._on_data_change()
+        if self._attached:
+            self._rim.follow(self.node.mesh_data)
+
+    def _on_view_direction_change(self, view: Any = None, up: Any = None) -> None:
+        super()._on_view_direction_change(view, up)
+        if view is not None:
+            self._rim.look(np.asarray(view, float) / np.linalg.norm(view))
 
 
 def register(layer_class: type, visual: type) -> None:

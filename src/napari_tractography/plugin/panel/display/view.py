@@ -25,6 +25,7 @@ from ..widgets.controls import form, on_change, parameter_controls, values_of
 from ..widgets.layout import button, row, stack
 from .four_up import CanvasFrame, FourUp
 from .plane_bar import PlaneBar
+from .region_outlines import RegionOutlines
 from .ruler import Ruler
 from .slices import SLICES_SPEC, SlicesBox
 
@@ -78,6 +79,7 @@ class ViewSection(QWidget):  # type: ignore[misc]
         self.views = {**self.bar.buttons, **sides}
         self.slices = SlicesBox(session)
         self.four_up = FourUp(session, self.slices, mouse, self.ruler)
+        self.outlines = RegionOutlines(session)
         self._frame: CanvasFrame | None = None  # where there is a window
         self.glyphs_box = QCheckBox("FOD glyphs")
         self.glyphs_box.setToolTip(
@@ -125,6 +127,7 @@ class ViewSection(QWidget):  # type: ignore[misc]
         self._listening.open()
         self.viewer.layers.events.removed.connect(self._on_removed)
         self.slices.open()
+        self.outlines.open()
 
     def close_section(self) -> None:
         """Remove orientation labels and glyphs."""
@@ -141,6 +144,7 @@ class ViewSection(QWidget):  # type: ignore[misc]
             self.labels = None
         self._later.stop()
         self.slices.close_section()
+        self.outlines.close_section()
         self.glyphs_box.setChecked(False)
 
     # Planes.

@@ -1,0 +1,156 @@
+"""Outlines of regions of labels in 3-D, in front of streamlines, as spheres have them.
+
+napari draws a labels layer in 3-D whole, and where it does not hide streamlines they hide it. One
+layer shows all outlines while 3-D is in view; it follows the regions, and holds nothing else.
+Called by the View section of the panel.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from napari.layers import Labels, Layer
+from napari.layers.utils.color_transformations import transform_color
+from numpy.typing import NDArray
+from scipy import ndimage
+
+from ...layers.on_volume import SurfaceOnVolume
+from ...listening import Listening
+from ...session.region_layers import is_in_front
+from ...session.session import Session
+from ...space.layer_list import index_of_lowest, insert_beside
+from ...timers import delayed
+
+UPDATE_MS = 100
+NAME = "Outlines of regions"
+SMOOTH = 0.7  # voxels: so that an outline has no stairs
+LEVEL = 0.4  # of a voxel of a region, where its outline is; one alone has one, too
+MOST_VOXELS = 2_000_000  # of a box, above which every second one is taken along each axis
+
+
+class OutlineSurface(SurfaceOnVolume):
+    """Surfaces of which the rim is seen, and what is inside faintly."""
+
+    visual = "VispyRims"
+
+
+class RegionOutlines:
+    """The outlines of the active bundle's regions of labels, while 3-D is shown."""
+
+    def __init__(self, session: Session) -> None:
+        self._session, self._viewer = session, session.viewer
+        self.layer: OutlineSurface | None = None
+        self.update_later = delayed(None, UPDATE_MS, self.update)
+        self._listening = Listening(
+            (session.regions.list_changed, self._follow),
+            (self._viewer.dims.events.ndisplay, self._follow),
+            (self._viewer.layers.events.inserted, self._follow),
+            (self._viewer.layers.events.removed, self._on_removed),
+        )
+        self._heard: dict[Layer, Listening] = {}
+
+    def open(self) -> None:
+        """Follow the regions."""
+        self._listening.open()
+        self._follow()
+
+    def close_section(self) -> None:
+        """Take the outlines away."""
+        self.update_later.stop()
+        self._listening.close()
+        for listening in self._heard.values():
+            listening.close()
+        self._heard.clear()
+        self._remove()
+
+    @property
+    def _layers(self) -> dict[Labels, list[Any]]:
+        """The layers of regions of labels, with their regions."""
+        found: dict[Labels, list[Any]] = {}
+        for entry in self._session.regions.entries:
+            if isinstance(entry.layer, Labels) and entry.layer in self._viewer.layers:
+                found.setdefault(entry.layer, []).append(entry)
+        return found
+
+    def _follow(self, _event: Any = None) -> None:
+        wanted = set(self._layers)
+        for layer in wanted - self._heard.keys():
+            events = layer.events
+            of_voxels = events.data, events.paint, events.labels_update, events.visible
+            listening = Listening(*((event, self._on_voxels) for event in of_voxels))
+            listening.open()
+            self._heard[layer] = listening
+        for layer in self._heard.keys() - wanted:
+            self._heard.pop(layer).close()
+        self._on_voxels()
+
+    def _on_voxels(self, _event: Any = None) -> None:
+        if self._viewer.dims.ndisplay == 3 or self.layer is not None:
+            self.update_later.start()
+
+    def _on_removed(self, event: Any) -> None:
+        if event.value is self.layer:
+            self.layer = None
+        else:
+            self._follow()
+
+    def update(self) -> None:
+        """Show the outlines of what the regions are now; none in slices."""
+        self.update_later.stop()
+        parts = []
+        if self._viewer.dims.ndisplay == 3:
+            for layer, entries in self._layers.items():
+                if layer.visible:
+                    parts += [_outline(layer, entry.label, entry.colour) for entry in entries]
+        parts = [part for part in parts if part is not None]
+        if not parts:
+            self._remove()
+            return
+        firsts = np.cumsum([0, *(len(vertices) for vertices, _, _ in parts)])
+        faces = [f + first for (_, f, _), first in zip(parts, firsts, strict=False)]
+        data = np.concatenate([v for v, _, _ in parts]), np.concatenate(faces)
+        colours = np.concatenate([c for _, _, c in parts])
+        if self.layer is not None:
+            self.layer.data = data
+            self.layer.vertex_colors = colours
+            return
+        self.layer = OutlineSurface(
+            data,
+            vertex_colors=colours,
+            name=NAME,
+            shading="none",
+            blending="translucent_no_depth",
+        )
+        self.layer.space = self._session.space
+        at = index_of_lowest(self._viewer.layers, is_in_front)
+        insert_beside(self._viewer, self.layer, at)
+
+    def _remove(self) -> None:
+        if self.layer is not None and self.layer in self._viewer.layers:
+            self._viewer.layers.remove(self.layer)
+        self.layer = None
+
+
+def _outline(
+    layer: Labels, label: int | None, colour: str
+) -> tuple[NDArray[np.float32], NDArray[np.int64], NDArray[np.float32]] | None:
+    """Return vertices, display (z, y, x), faces and colours of a region; None where it is empty."""
+    from skimage.measure import marching_cubes  # on use: napari has it, and it takes a while
+
+    data = np.asarray(layer.data)
+    inside = data != 0 if label is None else data == label
+    boxes = ndimage.find_objects(inside.astype(np.uint8))
+    if not boxes:
+        return None
+    (box,) = boxes
+    step = 1 if inside[box].size <= MOST_VOXELS else 2
+    thinned = np.pad(inside[box][::step, ::step, ::step], 2).astype(np.float32)
+    blurred = ndimage.gaussian_filter(thinned, SMOOTH)
+    level = LEVEL * min(1.0, float(blurred.max()))
+    vertices, faces, _, _ = marching_cubes(blurred, level)
+    first = np.array([part.start for part in box])
+    voxels = first + step * (vertices - 2)
+    shown = voxels * np.asarray(layer.scale) + np.asarray(layer.translate)
+    colours = np.tile(transform_color(colour).astype(np.float32), (len(shown), 1))
+    return shown.astype(np.float32), faces.astype(np.int64), colours
