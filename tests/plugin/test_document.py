@@ -290,6 +290,21 @@ def test_steps_hold_a_bounded_number_of_bytes_of_streamlines(
     assert 9 <= steps <= 12
 
 
+def test_a_result_beyond_the_bound_is_let_go_with_the_step_that_takes_it_away(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Not with the step after that one; whatever listens to the history is told."""
+    monkeypatch.setattr(document, "RESULT_BYTES", lines(10).points.nbytes - 1)
+    doc, said = Document(), list[bool]()
+    track(doc, 10)
+    place(doc, (0, 0, 0))
+    doc.history_changed.connect(lambda: said.append(doc.can_undo))
+    first = doc.now.active
+    doc.act("Delete Bundle 1", acts.delete(first, (doc.new_id(), BundleState("Bundle 1"))))
+    assert not doc.can_undo
+    assert said[-1] is False
+
+
 def test_old_steps_are_forgotten() -> None:
     doc = Document()
     for x in range(document.MAX_STEPS + 50):

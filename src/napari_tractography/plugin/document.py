@@ -343,6 +343,7 @@ class Document:
             if is_other:
                 self.history_changed.emit()
         self._go(now)
+        self._bound()
         return True
 
     def amend(self, change: Callable[[Snapshot], Snapshot], *, everywhere: bool = False) -> None:
@@ -367,7 +368,7 @@ class Document:
             self._past.pop()
         self._past = [*self._past[1 - MAX_STEPS :], step]
         self._future = []
-        self._bound()
+        self._bound()  # of a gesture, after which all is as it is now
         self.history_changed.emit()
 
     def hold(self, control: object = None) -> None:
@@ -499,6 +500,7 @@ class Document:
                     left -= state.result.whole.points.nbytes
             if left < 0:
                 self._past = self._past[index + 1 :]
+                self.history_changed.emit()
                 return
 
 
