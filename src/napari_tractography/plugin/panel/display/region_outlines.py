@@ -15,6 +15,7 @@ from napari.layers.utils.color_transformations import transform_color
 from numpy.typing import NDArray
 from scipy import ndimage
 
+from ....runtime.extras import needs_extra
 from ...layers.on_volume import SurfaceOnVolume
 from ...listening import Listening
 from ...session.region_layers import is_in_front
@@ -136,7 +137,8 @@ def _outline(
     layer: Labels, label: int | None, colour: str
 ) -> tuple[NDArray[np.float32], NDArray[np.int64], NDArray[np.float32]] | None:
     """Return vertices, display (z, y, x), faces and colours of a region; None where it is empty."""
-    from skimage.measure import marching_cubes  # on use: napari has it, and it takes a while
+    with needs_extra("measures", "Outlines of regions take"):  # which napari brings
+        from skimage.measure import marching_cubes
 
     data = np.asarray(layer.data)
     inside = data != 0 if label is None else data == label
