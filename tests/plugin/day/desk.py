@@ -66,6 +66,14 @@ class Desk:
         Mouse(self.viewer).click(zyx, keys)
         self.settle()
 
+    def choose(self, menu: Any, *texts: str) -> None:
+        """Choose an entry of a menu, or of one below it."""
+        for text in texts:
+            (entry,) = (action for action in menu.actions() if action.text() == text)
+            menu = entry.menu()
+        entry.trigger()
+        self.settle()
+
     def run(self) -> None:
         """Track, by the key."""
         self.press(Qt.Key.Key_Return, CONTROL)

@@ -12,13 +12,17 @@ from typing import Any
 
 import numpy as np
 import pytest
-from desk import CONTROL, SHIFT, Desk
-from qtpy.QtCore import Qt
+from desk import CONTROL, NOTHING, SHIFT, Desk
+from hands import Mouse
+from qtpy.QtCore import QPoint, Qt
+from qtpy.QtTest import QTest
+from qtpy.QtWidgets import QApplication
 
 from napari_tractography.files.volume_files import save_volume
 from napari_tractography.model.phantoms import make_phantom, phantom_seeds_mm
 
 SEEDS = phantom_seeds_mm("arcs")
+LEFT = Qt.MouseButton.LeftButton
 
 
 @pytest.fixture
@@ -109,3 +113,84 @@ def test_a_day_in_the_window(desk: Desk, tmp_path: Path, notes: list[str]) -> No
     desk.settle()
     desk.picture("12 entries of a choice")
     panel.data.fod_choice.native.hidePopup()
+
+
+@pytest.mark.slow
+def test_an_afternoon_in_the_window(desk: Desk, tmp_path: Path, notes: list[str]) -> None:
+    """Regions that are painted, four-up, the ruler, differences, docks, menus and a movie."""
+    viewer, panel, session = desk.viewer, desk.panel, desk.session
+    panel.set_parameters(n_per_seed=150)
+    for number, seed in enumerate(SEEDS[:2]):
+        if number:
+            desk.press(Qt.Key.Key_B, CONTROL | SHIFT)
+        viewer.dims.set_point(0, float(seed[2]))
+        desk.point(seed[::-1], SHIFT)
+        desk.run()
+    desk.click(panel.bundle_list.colours)
+
+    desk.press(Qt.Key.Key_8, CONTROL)
+    four_up = panel.scene.four_up
+    pane = four_up.panes["sagittal"]
+    line = session.tractogram[0].points
+    four_up.shared.move_to(line[len(line) // 2][::-1].astype(float))
+    desk.settle()
+    desk.click(panel.regions.paint)
+    assert four_up.is_open
+    start = pane.pixel_of(four_up.shared.crosshair).toPoint()
+    for y in (-9, -3, 3, 9):
+        QTest.mousePress(pane, LEFT, NOTHING, start + QPoint(-9, y))
+        QTest.mouseMove(pane, start + QPoint(9, y))
+        QTest.mouseRelease(pane, LEFT, NOTHING, start + QPoint(9, y))
+    desk.settle()
+    four_up.refresh()
+    desk.picture("20 painted in one of three slices")
+    assert session.regions.entries[0].layer.data.any()
+    desk.click(panel.regions.paint)
+    desk.press(Qt.Key.Key_4, CONTROL)
+    panel.scene.outlines.update()
+    desk.picture("21 a painted region in 3-D")
+
+    desk.press(Qt.Key.Key_9, CONTROL)
+    desk.press(Qt.Key.Key_1, CONTROL)
+    Mouse(viewer).drag(SEEDS[1][::-1], SEEDS[1][::-1] + np.array([0, 15, 20]))
+    desk.settle()
+    desk.picture("22 the ruler")
+    assert viewer.status.endswith("mm")
+    desk.press(Qt.Key.Key_Escape)
+    assert "Ruler" not in viewer.layers
+
+    desk.click(panel.bundle_list.copy)
+    desk.choose(panel.bundle_list.menu(), "Without", "Bundle 2")
+    assert "nothing to make a bundle of" in notes[-1]
+    session.streamlines_layer.selected = np.arange(40)
+    session.streamlines_layer.editor.delete_selected()
+    first = panel.bundles.bundles[1]
+    panel.bundles.activate(first)
+    desk.choose(panel.bundle_list.menu(), "Without", "Bundle 2 copy")
+    assert len(session.tractogram) == 40
+    desk.picture("23 one bundle without another")
+
+    for size in ((1440, 860), (1280, 700)):
+        viewer.window.resize(*size)
+        desk.settle()
+        panel.docks.action.trigger()
+        desk.settle()
+        desk.picture(f"24 three docks at {size[0]}")
+        panel.docks.action.trigger()
+        desk.settle()
+    for name, menu in (
+        ("bundles", panel.bundle_list.menu()),
+        ("more", panel.output.menu()),
+        ("project", panel.project.menu()),
+    ):
+        button = {"more": panel.output, "project": panel.project}.get(name, panel.bundle_list.table)
+        menu.popup(button.mapToGlobal(QPoint(10, 10)))
+        desk.settle()
+        desk.picture(f"25 the menu {name}")
+        screen = QApplication.primaryScreen().geometry()
+        assert screen.contains(menu.geometry()), "it is cut off"
+        menu.close()
+
+    desk.press(Qt.Key.Key_4, CONTROL)
+    assert panel.pictures.write_movie(tmp_path / "turn.gif", n_frames=4)
+    desk.picture("26 after a movie")

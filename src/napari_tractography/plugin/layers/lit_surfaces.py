@@ -104,10 +104,9 @@ class _Rim(Filter):  # type: ignore[misc]
         self.vshader["sight"] = tuple(float(x) for x in sight)
 
     def follow(self, mesh: Any) -> None:
-        """Take the normals of a mesh."""
-        normals = mesh.get_vertex_normals(indexed="faces")
-        if normals is not None:
-            self._normals.set_data(normals, convert=True)
+        """Take the normals of a mesh, which in slices is empty."""
+        if mesh.get_vertices() is not None:
+            self._normals.set_data(mesh.get_vertex_normals(indexed="faces"), convert=True)
 
 
 class VispyRims(VispySurfaceLayer):  # type: ignore[misc]

@@ -116,3 +116,6 @@ def test_they_are_seen_in_front_of_streamlines(open_window, cross, order):
     rim = np.argwhere(green)
     np.testing.assert_allclose(rim.min(axis=0), changed.min(axis=0), atol=4)  # around the tint
     np.testing.assert_allclose(rim.max(axis=0), changed.max(axis=0), atol=4)
+    panel.scene.show_view("axial")  # before they are taken away
+    viewer.screenshot(flash=False)
+    assert not outlines(panel)
