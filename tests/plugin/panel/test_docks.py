@@ -12,6 +12,7 @@ from qtpy.QtTest import QTest
 from qtpy.QtWidgets import QDockWidget
 
 from napari_tractography.plugin.panel.docks import DOCKS
+from napari_tractography.plugin.panel.keys import COMMANDS
 from napari_tractography.plugin.panel.panel import TractographyPanel
 from napari_tractography.plugin.panel.settings import PLUGIN
 from napari_tractography.plugin.panel.widgets.layout import Section
@@ -105,3 +106,21 @@ def test_without_a_window_nothing_is_moved(open_model: Any, cross: Any) -> None:
     panel.docks.action.trigger()
     assert not panel.docks.are_three
     assert len(panel.findChildren(Section)) == 12
+
+
+@pytest.mark.parametrize("are_three", [False, True])
+def test_commands_bring_a_section_to_the_front(panel: Any, qtbot: Any, are_three: bool) -> None:
+    if are_three:
+        panel.docks.action.trigger()
+        lie_still(panel)
+    for name, title in (
+        ("show_measures", "Measure"),
+        ("show_tracking", "Tracking"),
+        ("show_bundles", "Bundles"),
+        ("show_display", "Display"),
+    ):
+        COMMANDS[name].act(panel)
+        parts = panel, *panel.docks.parts
+        (section,) = (s for p in parts for s in p.findChildren(Section) if s.title == title)
+        assert section.header.isChecked()
+        qtbot.waitUntil(lambda s=section: not s.header.visibleRegion().isEmpty())

@@ -87,6 +87,8 @@ class PanelDocks(QObject):  # type: ignore[misc]
         self.action.setCheckable(True)
         self.action.toggled.connect(self.follow)
         self._later = delayed(self, 0, self.follow)
+        self._sought = sections[0]
+        self._scroll_later = delayed(self, 0, self._scroll)
         self._recheck_later = delayed(self, 0, self._recheck)
 
     @property
@@ -110,6 +112,25 @@ class PanelDocks(QObject):  # type: ignore[misc]
             self._split()
         else:
             self.join()
+
+    def show(self, title: str) -> None:
+        """Bring a section to the front, unfolded."""
+        (section,) = (each for each in self._sections if each.title == title)
+        section.header.setChecked(True)
+        dock = _dock_of(section)
+        if dock is not None:
+            dock.show()
+            dock.raise_()
+        self._sought = section
+        self._scroll_later.start()  # once what was unfolded has its place
+
+    def _scroll(self) -> None:
+        section, scroll = self._sought, self._sought.parentWidget()
+        while scroll is not None and not isinstance(scroll, QScrollArea):
+            scroll = scroll.parentWidget()
+        if scroll is not None:
+            top = section.mapTo(scroll.widget(), section.rect().topLeft())
+            scroll.verticalScrollBar().setValue(top.y())
 
     def _split(self) -> None:
         window, main = getattr(self._panel.viewer, "window", None), _dock_of(self._panel)

@@ -40,6 +40,13 @@ def _view(name: str) -> PanelCommand:
     return PanelCommand(title, text, lambda panel: panel.scene.show_view(name), KEYS[name])
 
 
+def _dock(section: str, what: str) -> PanelCommand:
+    return PanelCommand(
+        f"Show {what}", f"Bring {what} to the front, in whichever dock that is.",
+        lambda panel: panel.docks.show(section),
+    )  # fmt: skip
+
+
 COMMANDS = {
     "run": PanelCommand(
         "Run", "Track from every seed, into the selected bundle.",
@@ -104,6 +111,10 @@ COMMANDS = {
         "Have the bundles, and what shows and measures them, in docks of their own, or no more.",
         lambda panel: panel.docks.action.trigger(),
     ),
+    "show_bundles": _dock("Bundles", "the bundles"),
+    "show_tracking": _dock("Tracking", "tracking"),
+    "show_display": _dock("Display", "the display of streamlines"),
+    "show_measures": _dock("Measure", "measures"),
     **{f"view_{name.replace('-', '').lower()}": _view(name) for name in VIEWS},
     "crosshair": PanelCommand(
         "Crosshair here", "Move all slices to what is under the mouse.",
