@@ -44,7 +44,7 @@ def as_noted(grid: Grid | None, fields: Mapping[str, str] | str) -> Grid | None:
             shape, *numbers = found["GRID"].split(",")
             rows = [[float(x) for x in numbers[4 * i : 4 * i + 4]] for i in range(3)]
             sizes = [int(n) for n in shape.split("x")]
-            grid = Grid(sizes, [*rows, [0, 0, 0, 1]])
+            grid = Grid(sizes, [*rows, [0.0, 0.0, 0.0, 1.0]])
         unit = found.get("UNIT", MM)
         return Grid(grid.shape, grid.affine, unit=unit, is_anatomical=False)
     except (TractographyError, KeyError, ValueError):  # somebody else's

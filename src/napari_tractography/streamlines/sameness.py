@@ -25,4 +25,4 @@ def found_among(
 def _keys(streamlines: Iterable[NDArray[np.float32]]) -> Iterator[bytes]:
     for points in streamlines:
         # Of -0.0, which equals 0.0, the bits differ.
-        yield blake2b(points + np.float32(0), digest_size=KEY_BYTES).digest()
+        yield blake2b((points + np.float32(0)).tobytes(), digest_size=KEY_BYTES).digest()

@@ -115,16 +115,12 @@ class VispyRims(VispySurfaceLayer):  # type: ignore[misc]
     def __init__(self, layer: Any, **kwargs: Any) -> None:
         self._rim = _Rim()
         super().__init__(layer, **kwargs)
-        self._rim.follow(self.node.mesh_data)
+        self._follow()
         self.node.attach(self._rim)
-        self._attached = True
+        self.node.events.data_updated.connect(self._follow)
 
-    _attached = False
-
-    def _on_data_change(self) -> None:
-        super()._on_data_change()
-        if self._attached:
-            self._rim.follow(self.node.mesh_data)
+    def _follow(self, _event: Any = None) -> None:
+        self._rim.follow(self.node.mesh_data)
 
     def _on_view_direction_change(self, view: Any = None, up: Any = None) -> None:
         super()._on_view_direction_change(view, up)

@@ -13,6 +13,7 @@ import numpy as np
 from napari.layers import Labels, Layer
 from napari.layers.utils.color_transformations import transform_color
 from numpy.typing import NDArray
+from qtpy.QtCore import QObject
 from scipy import ndimage
 
 from ....runtime.extras import needs_extra
@@ -39,10 +40,10 @@ class OutlineSurface(SurfaceOnVolume):
 class RegionOutlines:
     """The outlines of the active bundle's regions of labels, while 3-D is shown."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: Session, parent: QObject) -> None:
         self._session, self._viewer = session, session.viewer
         self.layer: OutlineSurface | None = None
-        self.update_later = delayed(None, UPDATE_MS, self.update)
+        self.update_later = delayed(parent, UPDATE_MS, self.update)
         self._listening = Listening(
             (session.regions.list_changed, self._follow),
             (self._viewer.dims.events.ndisplay, self._follow),
@@ -99,12 +100,12 @@ class RegionOutlines:
     def update(self) -> None:
         """Show the outlines of what the regions are now; none in slices."""
         self.update_later.stop()
-        parts = []
+        found = []
         if self._viewer.dims.ndisplay == 3:
             for layer, entries in self._layers.items():
                 if layer.visible:
-                    parts += [_outline(layer, entry.label, entry.colour) for entry in entries]
-        parts = [part for part in parts if part is not None]
+                    found += [_outline(layer, entry.label, entry.colour) for entry in entries]
+        parts = [part for part in found if part is not None]
         if not parts:
             self._remove()
             return

@@ -79,7 +79,9 @@ class ViewSection(QWidget):  # type: ignore[misc]
         self.views = {**self.bar.buttons, **sides}
         self.slices = SlicesBox(session)
         self.four_up = FourUp(session, self.slices, mouse, self.ruler)
-        self.outlines = RegionOutlines(session)
+        for part in (self.ruler, self.four_up):
+            part.setParent(self)  # so that its timers end with the panel
+        self.outlines = RegionOutlines(session, self)
         self._frame: CanvasFrame | None = None  # where there is a window
         self.glyphs_box = QCheckBox("FOD glyphs")
         self.glyphs_box.setToolTip(
