@@ -14,7 +14,7 @@ from napari.layers import Image
 from qtpy.QtCore import QPoint, QPointF, Qt
 from qtpy.QtGui import QWheelEvent
 from qtpy.QtTest import QTest
-from qtpy.QtWidgets import QApplication
+from qtpy.QtWidgets import QApplication, QComboBox
 
 from napari_tractography.files.image_files import ZARR_MARKS
 from napari_tractography.maps.plots import figure
@@ -191,3 +191,11 @@ def test_the_wheel_over_a_plot_is_left_to_the_panel(qtbot: Any) -> None:
     )  # fmt: skip
     QApplication.sendEvent(view.layout().itemAt(0).widget(), wheel)
     assert not wheel.isAccepted()
+
+
+def test_all_entries_of_a_choice_are_seen(open_model: Any, cross: Any) -> None:
+    panel = open_model(cross)
+    choices = panel.findChildren(QComboBox)
+    assert len(choices) > 15
+    assert max(choice.count() for choice in choices) > 10  # the ways to colour
+    assert all(choice.count() <= choice.maxVisibleItems() for choice in choices)

@@ -11,7 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from qtpy.QtGui import QShowEvent
-from qtpy.QtWidgets import QCheckBox, QVBoxLayout, QWidget
+from qtpy.QtWidgets import QCheckBox, QComboBox, QVBoxLayout, QWidget
 
 from ...errors import TractographyError
 from ...model.seeding_parameters import SEED_SOURCES, SeedingParameters
@@ -75,6 +75,7 @@ POLL_MS = 100
 RUN_HELP = "Track from every seed, into the selected bundle."
 NOTHING_TO_TRACK = "These streamlines were opened from a file; make a new bundle to track one."
 MIN_WIDTH = 360
+MOST_ENTRIES = 24  # of a choice, that are seen at once
 
 
 class TractographyPanel(QWidget):  # type: ignore[misc]
@@ -220,6 +221,8 @@ class TractographyPanel(QWidget):  # type: ignore[misc]
         ]
         self._wheel = IgnoreWheel(self)
         self._wheel.watch(inside)
+        for choice in inside.findChildren(QComboBox):
+            choice.setMaxVisibleItems(MOST_ENTRIES)
         make_one_step_each(inside, self.session.document)
 
         outer = QVBoxLayout(self)
