@@ -64,8 +64,7 @@ class SlicePlanes:
         self.layer.space, self.layer.planes = self.space, self
         self._take_units()
         self._hidden: dict[Layer, bool] = {}  # and whether they are seen in slices
-        in_front = Streamlines, SeedPoints, Spheres  # seeds and regions are seen behind slices, too
-        at = index_of_lowest(viewer.layers, lambda layer: isinstance(layer, in_front))
+        at = index_of_lowest(viewer.layers, _is_in_front)
         insert_beside(viewer, self.layer, at)
         if viewer.dims.ndisplay == 3:
             self._hide()
@@ -254,6 +253,12 @@ class SlicePlanes:
             way = (moved @ across) / max(steep, 0.05)
             viewer.dims.set_point(extra + axis, begin + way)
             yield
+
+
+def _is_in_front(layer: Layer) -> bool:
+    """Return whether a layer is drawn after slices: seeds and regions are seen behind them, too."""
+    stays = getattr(layer, "stays_in_front", False)
+    return isinstance(layer, (Streamlines, SeedPoints, Spheres)) or bool(stays)
 
 
 def _atlas(

@@ -70,8 +70,9 @@ def is_seeds(layer: Layer) -> bool:
 
 
 def is_in_front(layer: Layer) -> bool:
-    """Return whether a layer stays above streamlines: seeds and spheres."""
-    return is_seeds(layer) or isinstance(layer, Spheres)
+    """Return whether a layer stays above streamlines: seeds, spheres, and what says so."""
+    stays = getattr(layer, "stays_in_front", False)
+    return is_seeds(layer) or isinstance(layer, Spheres) or bool(stays)
 
 
 def _is_above(layer: Layer) -> bool:

@@ -67,6 +67,22 @@ def test_they_are_there_in_3d_and_follow_what_is_painted(open_model, cross):
     assert not outlines(panel)
 
 
+def test_they_stay_above_streamlines_that_come_later(open_model, cross, settle):
+    panel = open_model(cross)
+    paint(panel)
+    panel.viewer.dims.ndisplay = 3
+    (layer,) = outlines(panel)
+    panel.scene.slices.box.setChecked(False)
+    panel.scene.slices.box.setChecked(True)
+    layers = panel.viewer.layers
+    assert layers.index(layer) > layers.index(panel.scene.slices.planes.layer)
+    panel.session.add_seeds_mm([[-12.0, 6, 0]])
+    panel.run()
+    settle(panel)
+    assert layers.index(layer) > layers.index(panel.session.streamlines_layer)
+    assert layers.index(layer) < layers.index(panel.session.seeds.layer)
+
+
 def test_they_go_with_the_panel_and_with_the_bundle(open_model, cross):
     panel = open_model(cross)
     panel.viewer.dims.ndisplay = 3

@@ -121,3 +121,18 @@ def test_a_slice_beside_3d_measures_with_it(panel):
     assert panel.scene.ruler.length_mm == pytest.approx(20.0, abs=0.6)
     np.testing.assert_array_equal(panel.scene.four_up.shared.crosshair, crosshair)
     assert pane.grab().toImage() != bare
+
+
+def test_the_ruler_puts_a_brush_away_and_leaves_drags_to_the_next_one(panel):
+    regions = panel.session.regions
+    layer = regions.add_painting().layer
+    start(panel)
+    assert regions.painted_layer is None
+    Mouse(panel.viewer).drag(START, END)
+    assert len(rulers(panel)) == 1
+    assert not layer.data.any()
+    regions.paint(regions.entries[0])
+    ends = panel.scene.ruler.layer.ends
+    Mouse(panel.viewer).drag(END, START / 2)
+    assert layer.data.any()
+    np.testing.assert_array_equal(panel.scene.ruler.layer.ends, ends)

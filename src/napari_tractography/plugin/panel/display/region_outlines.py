@@ -35,6 +35,7 @@ class OutlineSurface(SurfaceOnVolume):
     """Surfaces of which the rim is seen, and what is inside faintly."""
 
     visual = "VispyRims"
+    stays_in_front = True  # of streamlines
 
 
 class RegionOutlines:

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
+from napari.layers import Layer
 from numpy.typing import NDArray
 from psygnal import Signal
 from qtpy.QtCore import QEvent, QObject, Qt
@@ -103,7 +104,7 @@ class Ruler(QObject):  # type: ignore[misc]
 
     def on_press(self, viewer: Any, event: Any) -> Iterator[None]:
         """Measure from where the mouse is pressed: for ``viewer.mouse_drag_callbacks``."""
-        if event.button != 1 or event.modifiers or event.handled:
+        if event.button != 1 or event.modifiers or event.handled or self._other_tool is not None:
             return
         start = self._place(viewer, event)
         if start is None:
@@ -116,6 +117,12 @@ class Ruler(QObject):  # type: ignore[misc]
             if start is not None and end is not None:
                 self.show(start, end)
             yield
+
+    @property
+    def _other_tool(self) -> Layer | None:
+        """The layer whose own tool, such as a brush, is chosen: that does the work."""
+        active = self._session.viewer.layers.selection.active
+        return None if str(getattr(active, "mode", "pan_zoom")) == "pan_zoom" else active
 
     def _place(self, viewer: Any, event: Any) -> NDArray[np.float64] | None:
         """Return what is under the mouse, display (z, y, x): in 3-D the foremost that is seen."""
@@ -165,7 +172,9 @@ class Ruler(QObject):  # type: ignore[misc]
         self.changed.emit()
 
     def _on_toggled(self, on: bool) -> None:
-        callbacks = self._session.viewer.mouse_drag_callbacks
+        callbacks, other = self._session.viewer.mouse_drag_callbacks, self._other_tool
+        if on and other is not None:
+            other.mode = "pan_zoom"
         if on and self.on_press not in callbacks:
             callbacks.insert(0, self.on_press)
         elif not on and self.on_press in callbacks:
