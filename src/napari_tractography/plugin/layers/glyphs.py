@@ -37,6 +37,7 @@ FINENESS = {0.0: 362, 16.0: 642, 48.0: 1442, 120.0: 2562}
 NEAR_PIXELS = 16.0  # of a voxel, from which only glyphs in view are made
 MAX_VERTICES = 700_000
 GLYPH_DIRECTIONS = 642
+CUT_DIRECTIONS = 96  # of a glyph that a slice beside 3-D cuts
 GLYPH_SPAN = 0.5  # voxels: radius of a glyph of usual size
 USUAL_QUANTILE = 0.5  # of the largest amplitudes of the voxels in view
 FLAT_LIGHT, FLAT_AMBIENT = 0.6, 0.5  # of glyphs in a slice, as seen from the eye
@@ -317,6 +318,56 @@ class FodGlyphs:
         self.work.cancel()
         draw, voxels = self._drawing()
         self.layer.show(draw(voxels))
+
+    def cut(self, along: int, up: int, places: NDArray[np.float64]) -> NDArray[np.uint8]:
+        """Return what a slice cuts of the glyphs, each within its voxel, as a picture.
+
+        Parameters
+        ----------
+        along, up : int
+            The axes of the slice, of (z, y, x).
+        places : (rows, columns, 3) float64
+            Where the pixels are, display (z, y, x), all in one slice.
+
+        Returns
+        -------
+        picture : (rows, columns, 4) uint8
+            RGBA.
+        """
+        picture = np.zeros((*places.shape[:2], 4), np.uint8)
+        rows, size = self.space.volume(self.fod.voxel_rows), np.asarray(self.space.scale)
+        at = (places - self.space.translate) / size
+        voxels = np.rint(at).astype(int)
+        inside = ((voxels >= 0) & (voxels < rows.shape)).all(axis=-1)
+        row = np.full(inside.shape, -1)
+        row[inside] = rows[tuple(voxels[inside].T)]
+        seen = row >= 0
+        if not seen.any():
+            return picture
+        known, nth = np.unique(row[seen], return_inverse=True)
+        angles = np.linspace(0, 2 * np.pi, CUT_DIRECTIONS, endpoint=False)
+        turned = np.zeros((CUT_DIRECTIONS, 3))
+        turned[:, along], turned[:, up] = np.cos(angles), np.sin(angles)
+        units = turned[:, ::-1] @ np.linalg.inv(self.space.world_to_display[:3, :3]).T
+        units /= np.linalg.norm(units, axis=1, keepdims=True)
+        coefficients, floor = self.fod.values[known], max(self.min_amplitude, 0.0)
+        sphere, _ = glyph_sphere(min(FINENESS.values()))
+        whole = (coefficients @ self.fod.sample_matrix(sphere).T.astype(np.float32)).max(axis=1)
+        amplitudes = coefficients @ self.fod.sample_matrix(units).T.astype(np.float32)
+        amplitudes[amplitudes < floor] = 0.0
+        largest = np.where(whole < floor, 0.0, whole)
+        grown = np.minimum(np.sqrt(largest / _usual(largest)), LARGEST_GLYPH)
+        radii = (self.scale * GLYPH_SPAN * grown / np.maximum(largest, 1e-20))[:, None] * amplitudes
+        aside = (at - voxels)[seen][:, [along, up]] * size[[along, up]] / np.abs(size).min()
+        turn = np.arctan2(aside[:, 1], aside[:, 0]) / (2 * np.pi) * CUT_DIRECTIONS
+        direction = np.rint(turn).astype(int) % CUT_DIRECTIONS
+        colours = np.abs(units) / np.abs(units).max(axis=1, keepdims=True)
+        rgba = np.zeros((len(aside), 4), np.uint8)
+        within = np.hypot(*aside.T) <= radii[nth, direction]
+        rgba[within, :3] = np.rint(255 * colours[direction[within]])
+        rgba[within, 3] = 255
+        picture[seen] = rgba
+        return picture
 
     def _drawing(self) -> tuple[Callable[[NDArray[np.int64]], Mesh], NDArray[np.int64]]:
         """Return what makes the mesh of some voxels, and the voxels, those in the middle first."""

@@ -12,7 +12,7 @@ from qtpy.QtTest import QTest
 from qtpy.QtWidgets import QApplication
 
 from napari_tractography import Tractogram
-from napari_tractography.model.phantoms import make_phantom
+from napari_tractography.model.phantoms import make_phantom, phantom_seeds_mm
 from napari_tractography.plugin.layers.planes import WITHIN_KEY
 from napari_tractography.plugin.layers.slice_pictures import SlicePictures
 from napari_tractography.plugin.space.views import FOUR_UP, ORDERS, PLANES, SIDES
@@ -399,3 +399,32 @@ def test_a_brush_paints_and_erases_in_a_slice_as_one_act(panel, name):
     drag()
     assert not layer.data.any()
     assert (panel.scene.four_up.shared.crosshair != crosshair).any()
+
+
+def test_what_slices_cut_of_glyphs_points_along_the_fibres(open_window):
+    """Of arcs in slices of their own: along the fibres they reach farther than across them."""
+    panel = open_window(make_phantom("arcs", lmax=8))
+    (seed,) = phantom_seeds_mm("arcs")[1:2]  # of fibres that run from back to front there
+    panel.scene.show_view(FOUR_UP)
+    panel.scene.four_up.shared.move_to(panel.session.space.shown_at([seed])[0])
+    panel.scene.glyphs_box.setChecked(True)
+    glyphs = panel.scene.glyphs
+    size = np.array(panel.session.space.scale)
+    voxel = np.rint((panel.scene.four_up.shared.crosshair - panel.session.space.translate) / size)
+    middle = voxel * size + panel.session.space.translate
+    reach = np.linspace(-0.5, 0.5, 101)
+    for name, along_fibres in (("axial", "up"), ("sagittal", "along")):
+        pane = panes(panel)[name]
+        places = np.tile(middle, (101, 101, 1))
+        places[..., pane.along] += reach * size[pane.along]
+        places[..., pane.up] += reach[:, None] * size[pane.up]
+        found = glyphs.cut(pane.along, pane.up, places)
+        rows, columns = np.nonzero(found[..., 3])
+        lengths = {"up": np.ptp(rows), "along": np.ptp(columns)}
+        assert lengths[along_fibres] == max(lengths.values()) > 2 * min(lengths.values())
+        ends = found[rows, columns][:, :3]
+        assert ends[:, 1].mean() > 4 * ends[:, [0, 2]].mean()  # green: from back to front
+    settle(panel)
+    shown = picture(panel, "axial").astype(int)
+    assert ((shown[..., 1] > 150) & (shown[..., 0] < 90)).any()
+    assert not glyphs.cut(0, 1, np.full((3, 3, 3), 1e4)).any()

@@ -13,6 +13,7 @@ from napari.layers import Image, Labels, Points, Vectors
 from qtpy.QtCore import QObject
 from qtpy.QtWidgets import QGridLayout, QWidget
 
+from ...layers.glyphs import Glyphs
 from ...layers.slice_pictures import SlicePictures
 from ...listening import Listening
 from ...session.seed_mouse import SeedMouse
@@ -179,7 +180,7 @@ class FourUp(QObject):  # type: ignore[misc]
 
     def _on_layers(self, _event: Any = None) -> None:
         # But the planes in 3-D, which follow as well, and the ruler, which tells by itself.
-        shown = Image, Labels, Points, Vectors, Streamlines
+        shown = Image, Labels, Points, Vectors, Glyphs, Streamlines
         layers = [layer for layer in self.viewer.layers if isinstance(layer, shown)]
         self._hear({layer for layer in layers if not isinstance(layer, RulerPoints)})
         self._on_change()

@@ -26,6 +26,7 @@ from qtpy.QtGui import (
 from qtpy.QtWidgets import QSizePolicy, QWidget
 
 from ....errors import InvalidGridError
+from ...layers.glyphs import Glyphs
 from ...layers.slice_pictures import coloured
 from ...session.seed_mouse import CLICK_PIXELS
 from ...space.display import display_space_of_layer
@@ -128,6 +129,9 @@ class SlicePane(QWidget):  # type: ignore[misc]
         for layer in shown:
             if isinstance(layer, Streamlines) and layer.n_shown:
                 painter.drawImage(self.rect(), _image(self._lines(layer)))
+            elif isinstance(layer, Glyphs):
+                picture = layer.glyphs.cut(self.along, self.up, self._places())
+                painter.drawImage(self.rect(), _image(picture))
             elif isinstance(layer, Vectors) and layer.ndim == 3 and len(layer.data):
                 painter.drawImage(self.rect(), _image(self._vectors(layer)))
         for layer, _, pixel, radius in self._points():
@@ -182,6 +186,17 @@ class SlicePane(QWidget):  # type: ignore[misc]
         rgba = np.array(layer.edge_color[inside], np.float32)
         rgba[:, 3] *= layer.opacity
         return self._drawn_lines(ends, rgba)
+
+    def _places(self) -> NDArray[np.float64]:
+        """Return where the pixels of the pane are, (rows, columns, 3) display (z, y, x)."""
+        shared, places = self.shared, np.empty((self.height(), self.width(), 3))
+        columns, rows = np.arange(self.width()) + 0.5, np.arange(self.height()) + 0.5
+        places[..., self.across] = shared.crosshair[self.across]
+        aside = (columns - self.width() / 2) / shared.scale
+        above = (self.height() / 2 - rows) / shared.scale
+        places[..., self.along] = shared.centre[self.along] + aside
+        places[..., self.up] = (shared.centre[self.up] + above)[:, None]
+        return places
 
     def _drawn_lines(
         self, zyx: NDArray[np.floating], rgba: NDArray[np.floating]
