@@ -211,9 +211,9 @@ class Lanes:
             2,
         )
         words = np.stack([first[0], second[0], first[1], second[1]])
-        chance, *shares = (words >> 8).astype(np.float32) * UNIT_24
+        chances = (words >> 8).astype(np.float32) * UNIT_24
         # Of the voxels around one is chosen, with its trilinear weight.
-        shares = HALF if settings.interpolation == NEAREST else np.stack(shares)
+        shares = HALF if settings.interpolation == NEAREST else chances[1:]
         places = self.position[:, lanes] + settings.look_ahead * directions
         voxels = np.floor(to_voxel(self.field.to_voxel, places) + shares).astype(np.int64)
         rows = rows_at(self.field, voxels)
@@ -222,7 +222,7 @@ class Lanes:
         found = half_floats.astype(np.float32).T
         ahead = positive(settings, values_at(self.field.shifts, found, *directions))
         here = self._values(lanes, directions)
-        fades[asks] = ~(chance * here < ahead)
+        fades[asks] = ~(chances[0] * here < ahead)
         self.is_fading[lanes] = fades[asks]
         return fades
 
