@@ -362,7 +362,9 @@ def keep(options: argparse.Namespace, found: Found) -> None:
             if label.startswith(("tckgen", "DIPY"))
         }
     )
-    options.peers.write_text(json.dumps(kept, indent=1) + "\n", "utf-8")
+    new = options.peers.with_suffix(".new")  # others read the file meanwhile
+    new.write_text(json.dumps(kept, indent=1) + "\n", "utf-8")
+    new.replace(options.peers)
 
 
 def done(work: Callable[[Any], Any], jobs: Sequence[Any], processes: int) -> Iterator[Any]:
