@@ -356,12 +356,19 @@ def source_address() -> str:
     return str(project["urls"]["Source"])
 
 
+def site_address() -> str:
+    """Return the address at which .github/workflows/site.yml publishes the site."""
+    owner, name = source_address().split("/")[-2:]
+    return f"https://{owner}.github.io/{name}"
+
+
 def readdressed(text: str) -> str:
-    """Return a text with the addresses of files of a repository of this name changed to ours."""
+    """Return a text with the addresses of a repository of this name, and its site, made ours."""
     address = source_address()
     raw = address.replace("https://github.com/", "https://raw.githubusercontent.com/")
     name = r"[\w-]+/napari-tractography(?=[/\"])"
     text = re.sub(r"https://github\.com/" + name, address, text)
+    text = re.sub(r"https://[\w-]+\.github\.io/napari-tractography(?=/)", site_address(), text)
     return re.sub(r"https://raw\.githubusercontent\.com/" + name, raw, text)
 
 

@@ -22,6 +22,7 @@ import numpy as np
 import pytest
 from dipy.reconst.shm import real_sh_tournier
 from PIL import Image, ImageSequence
+from reading import ReadPage
 from scipy.stats import chisquare
 
 import napari_tractography as nt
@@ -327,6 +328,34 @@ def test_every_page_is_in_the_site(site: Path) -> None:
     assert {path for path in pages if not (site / path).exists()} == set()
 
 
+@pytest.mark.parametrize(
+    ("name", "bundles", "is_live"),
+    [
+        ("live", ["Crossing"], True),
+        ("phantom", ["Arch", "Bowl", "Straight", "Spiral", "Fan"], False),
+    ],
+)
+def test_the_front_page_shows_interactive_pages(
+    site: Path, name: str, bundles: list[str], is_live: bool
+) -> None:
+    front = (site / "index.html").read_text("utf-8")
+    shown = re.findall(rf'<iframe src="try/{name}\.html" title="[^"]+" height="\d+" loading', front)
+    assert len(shown) == 1
+    assert front.count(f'<a href="try/{name}.html">') == 1
+    page = ReadPage(site / "try" / f"{name}.html")
+    assert [bundle["name"] for bundle in page.content["bundles"]] == bundles
+    assert all(bundle["digest"] for bundle in page.content["bundles"])
+    assert bool(page.content["live"]) is is_live
+    assert (page.content["volume"] is None) is is_live
+
+
+def test_the_readme_leads_to_where_it_is_tried(site: Path) -> None:
+    address = script("docs").site_address()
+    readme = (ROOT / "README.md").read_text("utf-8")
+    ((page, part),) = re.findall(rf"\({re.escape(address)}/([\w.]+)#([\w-]+)\)", readme)
+    assert f'id="{part}"' in (site / page).read_text("utf-8")
+
+
 def test_links_out_of_the_docs_lead_into_the_site_or_to_the_repository() -> None:
     hooks = script("site_hooks")
     text = "[a](../CHANGELOG.md#b) [c](files.md) [d](../LICENSE) [e](https://x.y/z) [f](#g)"
@@ -383,6 +412,9 @@ def test_the_address_is_said_in_one_place() -> None:
         "https://raw.githubusercontent.com/someone/napari-tractography/main/a.gif"
     )
     assert raw.endswith("/napari-tractography/main/a.gif")
+    site = docs.readdressed("https://someone.github.io/napari-tractography/index.html")
+    owner, name = PROJECT["urls"]["Source"].split("/")[-2:]
+    assert site == f"https://{owner}.github.io/{name}/index.html"
     assert "someone" not in raw
 
 

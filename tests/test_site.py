@@ -35,6 +35,7 @@ def build_small_site(root: Path, text: str, nav: str) -> list[str]:
         "pyproject.toml": '[project.urls]\nSource = "https://x.y/z"\n',
         "scripts/site_hooks.py": (ROOT / "scripts" / "site_hooks.py").read_text("utf-8"),
         "mkdocs.yml": f"INHERIT: {ROOT / 'mkdocs.yml'}\n"
+        "hooks: [scripts/site_hooks.py]\n"
         f"nav: [index.md, changelog.md, contributing.md, {nav}]\n",
     }
     for name, content in pages.items():
