@@ -4,8 +4,10 @@
 #   make demo FOD=wmfod.nii.gz    the same on your own FOD volume
 #   make test                 linter, types and tests, on a virtual screen
 #   make test ARGS="-k grid"  some of the tests
-#   make test-all             those that are slow by nature too, more damaged files, `make lowest`
+#   make test-all             those that are slow by nature too, more damaged files, `make lowest`,
+#                             `make newest`
 #   make lowest               tests on the lowest version of every dependency, in .venv-lowest
+#   make newest               the plugin's tests on the newest napari, pre-releases too, in .venv-newest
 #   make python PYTHON=python3.13    tests under another Python, in .venv-3.13
 #   make lint, make format    what `make test` checks first, spelling too; let ruff put it right
 #   make coverage             which lines the last `make test` did not run; what Numba compiles is
@@ -20,7 +22,7 @@ PYTHON_BIN := .venv/bin/python
 HEADLESS := scripts/headless.sh
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all coverage lowest python lint format docs docs-check site pictures gallery clean
+.PHONY: help demo test test-all coverage lowest newest python lint format docs docs-check site pictures gallery clean
 
 help:
 	@sed -n '2,/^$$/s/^# \{0,1\}//p' Makefile
@@ -39,12 +41,16 @@ test: lint
 test-all: lint
 	@scripts/tests.sh all
 	@scripts/lowest.sh
+	@scripts/newest.sh
 
 coverage:
 	@$(PYTHON_BIN) -m coverage report
 
 lowest:
 	@scripts/lowest.sh $(ARGS)
+
+newest:
+	@scripts/newest.sh $(ARGS)
 
 python:
 	@PYTHON="$(PYTHON)" scripts/python.sh $(ARGS)

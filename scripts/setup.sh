@@ -5,6 +5,8 @@
 #   scripts/setup.sh test      the same, and the linter, the type checker and the tests
 #   scripts/setup.sh lowest    in .venv-lowest: the tests, and the lowest versions of every
 #                              dependency that pyproject.toml allows
+#   scripts/setup.sh newest    in .venv-newest: the tests, and the newest napari that pyproject.toml
+#                              allows, pre-releases too; looked for once a day
 #   scripts/setup.sh python    in .venv-3.13 or the like, whatever PYTHON is: the tests, and the
 #                              newest versions; prints the name of that folder
 #
@@ -24,9 +26,13 @@ lowest)
     packages=(".[dask,images,measures,movies,plots,zarr]" "napari[pyqt6]" "fsspec[http]" hatchling hypothesis psutil pytest pytest-qt)
     environment=.venv-lowest
     ;;
+newest)
+    packages=(".[all,test]" "napari>=0.dev0") # which has pip take pre-releases of napari alone
+    environment=.venv-newest
+    ;;
 python) packages=(".[all,test]") ;; # the environment is named below, by the version
 *)
-    echo "setup: the purpose '$purpose' is unknown; say demo, test, lowest or python." >&2
+    echo "setup: the purpose '$purpose' is unknown; say demo, test, lowest, newest or python." >&2
     exit 2
     ;;
 esac
@@ -161,9 +167,13 @@ make_environment() {
 }
 
 install_python_packages() {
-    local key made stamp=$environment/.setup-$purpose constraints=()
+    local key made stamp=$environment/.setup-$purpose options=()
     # What the environment depends on: these files, and where it lies (scripts hold its path).
     key="$(cksum pyproject.toml scripts/setup.sh scripts/minima.py) $PWD"
+    if [ "$purpose" = newest ]; then
+        key+=" $(date +%F)"
+        options+=(--upgrade)
+    fi
     # The tests' environment has all that a demo needs.
     for made in "$stamp" "$environment/.setup-test"; do
         if [ -x "$environment/bin/python" ] && [ "$(cat "$made" 2>/dev/null)" = "$key" ]; then
@@ -173,11 +183,11 @@ install_python_packages() {
     make_environment
     if [ "$purpose" = lowest ]; then
         "$environment/bin/python" scripts/minima.py >"$environment/minima.txt" || exit 1
-        constraints=(--constraint "$environment/minima.txt")
+        options=(--constraint "$environment/minima.txt")
     fi
     say "installing the Python packages (${packages[*]}); the first time takes a few minutes"
     "$environment/bin/python" -m pip install --quiet --disable-pip-version-check --no-input \
-        ${constraints[@]+"${constraints[@]}"} --editable "${packages[@]}" ||
+        ${options[@]+"${options[@]}"} --editable "${packages[@]}" ||
         fail "pip could not install ${packages[*]}; its message is above."
     echo "$key" >"$stamp"
 }
