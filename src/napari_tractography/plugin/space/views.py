@@ -19,6 +19,7 @@ from napari.layers import Image
 from ..layers.planes import planes_in_view
 from ..streamlines.layer import Streamlines
 from .display import ORIENTATION
+from .pointing import point_truly
 
 SLICES = ("axial", "coronal", "sagittal")
 SPACE = "3-D"
@@ -147,6 +148,7 @@ _oriented: WeakSet[Any] = WeakSet()  # viewers
 def keep_oriented(viewer: Any) -> None:
     """Turn a viewer as :func:`orient` does, whatever order its axes get from now on."""
     orient(viewer)
+    point_truly(viewer)
     if viewer not in _oriented:
         _oriented.add(viewer)
         seen_by = weakref.ref(viewer)
