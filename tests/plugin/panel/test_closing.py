@@ -68,6 +68,8 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
         def exec_(self) -> Any:
             return QDialog.DialogCode.Accepted
 
+        exec = exec_  # of napari 0.10
+
     monkeypatch.setattr(qt_main_window, "ConfirmCloseDialog", Dialog)
     monkeypatch.setattr(qt_main_window, "quit_app_", lambda: questions.append("quit"))
     monkeypatch.setattr(get_settings().application, "confirm_close_window", True)

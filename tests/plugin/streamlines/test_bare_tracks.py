@@ -11,7 +11,6 @@ from napari._vispy.layers.tracks import VispyTracksLayer
 from napari._vispy.utils.visual import layer_to_visual
 from napari._vispy.visuals.tracks import TracksVisual
 from napari.layers import Tracks
-from napari.layers.tracks.tracks import _TracksSlicingState
 from vispy.scene.visuals import Line
 
 from napari_tractography.plugin.streamlines.bare_tracks import BareTracks
@@ -83,15 +82,13 @@ def test_every_member_of_tracks_that_needs_its_manager_is_replaced() -> None:
     # Python 3.14 keeps annotations as a function, whose source is that of the class.
     assert found - {"__init__", "__annotate_func__"} == NEED_THE_MANAGER
     # napari asks for get_value, which we replace, and never for _get_value itself; properties
-    # read the empty table of the manager.
+    # read the empty table of the manager, which knows the number of axes; whatever has tracks
+    # coloured again is replaced.
     ours = Streamlines.__mro__[: Streamlines.__mro__.index(Tracks)]
     replaced = {name for cls in ours for name in vars(cls)}
-    assert NEED_THE_MANAGER - replaced == {"_get_value", "properties"}
-    assert "get_value" in replaced
-
-
-def test_the_slicing_state_has_the_members_we_replace() -> None:
-    assert {"_set_view_slice", "_view_data", "_view_graph"} <= set(vars(_TracksSlicingState))
+    left = {"_get_ndim", "_get_value", "_recolor_tracks", "properties"}
+    assert NEED_THE_MANAGER - replaced == left
+    assert {"get_value", "color_by", "colormap"} <= replaced
 
 
 def test_the_visual_of_streamlines_is_ours_and_starts_with_the_lines(make_napari_viewer) -> None:

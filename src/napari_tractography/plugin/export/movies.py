@@ -14,8 +14,9 @@ from scipy.spatial.transform import Rotation
 from ...errors import FileError
 from ...files.paths import check_writable, written_whole
 from ...runtime.extras import needs_extra
+from ..main_window import canvas_of, main_window
 from ..space.orientation_labels import edge_labels
-from .screenshots import enlarged, lettered
+from .screenshots import drawn, enlarged, lettered
 
 ENDINGS = (".gif", ".mp4")
 N_FRAMES = 90
@@ -57,11 +58,11 @@ def turntable(
     try:
         with enlarged(viewer, scale), _off_the_screen(viewer):
             # Layers learn at a first drawing how large a pixel is.
-            viewer.screenshot(canvas_only=True, flash=False, scale=scale, size=size)
+            drawn(viewer, size, scale)
             for i in range(n_frames):
                 turn = Rotation.from_rotvec(2 * np.pi * i / n_frames * np.array([1.0, 0.0, 0.0]))
                 camera.set_view_direction(tuple(turn.apply(direction)), tuple(turn.apply(up)))
-                picture = viewer.screenshot(canvas_only=True, flash=False, scale=scale, size=size)
+                picture = drawn(viewer, size, scale)
                 if letters:
                     picture = lettered(picture, edge_labels(viewer), scale)
                 frames.append(_cropped(picture[..., :3]))
@@ -89,15 +90,14 @@ def _off_the_screen(viewer: Any) -> Iterator[None]:
     napari changes the size of the canvas for each frame and changes it back: each time all would be
     drawn, and once more for the screen.
     """
-    canvas = getattr(getattr(viewer.window, "_qt_viewer", None), "canvas", None)
-    native = getattr(canvas, "native", None)
-    if native is not None:
-        native.setUpdatesEnabled(False)
+    canvas = canvas_of(main_window(viewer))
+    if canvas is not None:
+        canvas.setUpdatesEnabled(False)
     try:
         yield
     finally:
-        if native is not None:
-            native.setUpdatesEnabled(True)
+        if canvas is not None:
+            canvas.setUpdatesEnabled(True)
 
 
 def _encode(frames: list[NDArray[np.uint8]], path: Path, write_frames: Any) -> None:

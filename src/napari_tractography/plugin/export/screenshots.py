@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ from superqt.utils import qimage_to_array
 from ...errors import FileError
 from ...files.paths import check_writable, written_whole
 from ..layers.glyphs import Glyphs
+from ..main_window import main_window
 from ..space.orientation_labels import LABEL_PIXELS, MARGIN, draw_label, edge_labels
 from ..streamlines.layer import Streamlines
 
@@ -68,7 +69,7 @@ def canvas_picture(
         if transparent:
             picture = _seen_through(*(_on(viewer, ground, scale) for ground in ("black", "white")))
         else:
-            picture = np.array(viewer.screenshot(canvas_only=True, flash=False, scale=scale))
+            picture = drawn(viewer, viewer.canvas.size, scale)
     return lettered(picture, edge_labels(viewer), scale) if letters else picture
 
 
@@ -88,10 +89,21 @@ def _on(viewer: Any, colour: str, scale: float) -> NDArray[np.float32]:
     before = viewer.canvas.background_color_override
     viewer.canvas.background_color_override = colour
     try:
-        picture = viewer.screenshot(canvas_only=True, flash=False, scale=scale)
+        picture = drawn(viewer, viewer.canvas.size, scale)
     finally:
         viewer.canvas.background_color_override = before
     return np.asarray(picture[..., :3], dtype=np.float32)
+
+
+def drawn(viewer: Any, size: Sequence[int], scale: float) -> NDArray[np.uint8]:
+    """Return the picture of a canvas of a size, in pixels of the screen, times `scale`.
+
+    By its size, since napari's own scale enlarges the zoom from 0.10 on, as :func:`enlarged` does.
+    """
+    window = main_window(viewer)
+    ratio = 1.0 if window is None else float(window.devicePixelRatio())
+    pixels = tuple(int(scale * n) * ratio for n in size)
+    return np.array(viewer.screenshot(canvas_only=True, flash=False, size=pixels, scale=1))
 
 
 def lettered(

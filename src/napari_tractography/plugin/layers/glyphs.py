@@ -178,8 +178,14 @@ class Glyphs(SurfaceOnVolume):
 
     def show(self, mesh: Mesh) -> None:
         """Show other glyphs, with one redraw."""
-        vertices, triangles, self._vertex_colors = mesh
-        self.data = vertices, triangles
+        vertices, triangles, colours = mesh
+        if hasattr(self, "_vertex_colors"):
+            self._vertex_colors = colours
+            self.data = vertices, triangles
+        else:
+            self.vertex_colors = None  # as many as vertices, or none
+            self.data = vertices, triangles
+            self.vertex_colors = colours
 
 
 class Peaks(OnVolume, Vectors):  # type: ignore[misc]

@@ -6,7 +6,6 @@ from behind. It needs a Qt binding, as any canvas does, so it is imported when a
 
 from __future__ import annotations
 
-from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -30,18 +29,21 @@ RIM, FADED, INSIDE = 0.25, 0.5, 0.12
 class VispyLitSurface(VispySurfaceLayer):  # type: ignore[misc]
     """Lights a surface from beside the camera, on whatever side that is."""
 
+    _light = np.ones(3)  # until the camera is known
+
     def _on_view_direction_change(self, view: Any = None, up: Any = None) -> None:
         if view is not None and up is not None:
             # The way that the light goes, from above and one side of the eye.
             light = np.asarray(view, float) - LIGHT_UP * np.asarray(up, float)
-            self._light_direction = light + LIGHT_ASIDE * np.cross(view, up)
+            self._light = light + LIGHT_ASIDE * np.cross(view, up)
         light_filter = self.node.shading_filter
-        if light_filter is not None and self._meshdata._vertices is not None:
+        mesh = getattr(self, "_meshdata", None)  # none in a slice
+        if light_filter is not None and mesh is not None and mesh.get_vertices() is not None:
             light_filter.ambient_light = (1.0, 1.0, 1.0, AMBIENT)
             light_filter.diffuse_light = (1.0, 1.0, 1.0, DIFFUSE)
             light_filter.specular_light = (1.0, 1.0, 1.0, SPECULAR)
             light_filter.shininess = SHININESS
-            light_filter.light_dir = self._light_direction
+            light_filter.light_dir = self._light
 
 
 class _Cut(Filter):  # type: ignore[misc]
@@ -69,8 +71,9 @@ class VispySlices(VispySurfaceLayer):  # type: ignore[misc]
 
     def _on_texture_change(self) -> None:
         super()._on_texture_change()
-        if self._texture_filter is not None:
-            texture = self._texture_filter.fshader["u_texture"].value
+        textured = getattr(self, "_texture_filter", None)
+        if textured is not None:
+            texture = textured.fshader["u_texture"].value
             wanted = "linear" if self.layer.is_smooth else "nearest"
             texture.interpolation = wanted
             texture.wrapping = "clamp_to_edge"
@@ -130,5 +133,4 @@ class VispyRims(VispySurfaceLayer):  # type: ignore[misc]
 
 def register(layer_class: type, visual: type) -> None:
     """Have napari's canvas draw the layers of a class with one of the classes above."""
-    with suppress(ImportError):
-        layer_to_visual[layer_class] = visual
+    layer_to_visual[layer_class] = visual

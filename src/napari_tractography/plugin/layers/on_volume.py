@@ -12,11 +12,11 @@ from itertools import combinations
 from typing import Any
 
 from napari.layers import Layer, Points, Surface
-from napari.layers.surface.surface import _SurfaceSlicingState
 
 from ..notices import show_warning
 from ..space.display import DisplaySpace, set_units
-from ..space.extent import on_slices
+from ..space.extent import forget_extent, on_slices
+from .slicing import sliced_by
 
 LEAST_PIXELS = 2  # of a point on the canvas, napari's own
 
@@ -29,7 +29,6 @@ class OnVolume:
     """
 
     _space = DisplaySpace.identity()
-    _clear_extent: Any  # of the layer
 
     @property
     def space(self) -> DisplaySpace:
@@ -40,7 +39,7 @@ class OnVolume:
     def space(self, space: DisplaySpace) -> None:
         self._space = space
         set_units(self, space.units)
-        self._clear_extent()
+        forget_extent(self)
 
     @cached_property
     def extent(self) -> Any:
@@ -85,7 +84,8 @@ class PointsOnVolume(OnVolume, Points):  # type: ignore[misc]
             )
 
     def _on_sliced(self, _event: Any = None) -> None:
-        least = self.least_pixels if len(self._view_indices) else 0
+        seen: Any = getattr(self, "_view_indices", self.data)
+        least = self.least_pixels if len(seen) else 0
         low, high = self.canvas_size_limits
         if low != least:
             self.canvas_size_limits = least, high
@@ -94,38 +94,43 @@ class PointsOnVolume(OnVolume, Points):  # type: ignore[misc]
 class SurfaceOnVolume(OnVolume, Surface):  # type: ignore[misc]
     """A surface that 3-D shows with its axes in the order of the viewer's, as volumes.
 
-    napari leaves the vertices of a surface that is shown whole as they are, and permutes its scale
-    and translation alone.
+    napari permutes its scale and translation alone, and 0.10 the vertices, too, after which
+    triangles of an odd order face inwards.
     """
 
     _type_string = "surface"  # for writers and icons
     visual = "VispyLitSurface"  # of lit_surfaces, which draws it
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        with suppress(ImportError):  # without a Qt binding there is no canvas
+        # Without a Qt binding there is no canvas, and another napari may draw by other classes.
+        with suppress(ImportError):
             from . import lit_surfaces
 
             lit_surfaces.register(type(self), getattr(lit_surfaces, self.visual))
         super().__init__(*args, **kwargs)
 
-    def _get_layer_slicing_state(self, data: Any, cache: bool) -> _Permuted:
-        return _Permuted(self, data, cache)
+    def _get_layer_slicing_state(self, data: Any, cache: bool) -> Any:
+        state = super()._get_layer_slicing_state(data, cache)
+        return sliced_by(_Permuted, state, self, data, cache)
 
 
-class _Permuted(_SurfaceSlicingState):  # type: ignore[misc]
+class _Permuted:
     """Vertices that are shown whole, with their axes in the order of the viewer's."""
+
+    layer: SurfaceOnVolume
 
     def _update_slice_response(self, response: Any) -> None:
         displayed = list(response.slice_input.displayed)
         swaps = sum(a > b for a, b in combinations(displayed, 2))
         if swaps and not response.slice_input.not_displayed:
+            is_as_stored = response.vertices is self.layer.vertices
             response = replace(
                 response,
-                vertices=response.vertices[:, displayed],
+                vertices=response.vertices[:, displayed] if is_as_stored else response.vertices,
                 # An odd order mirrors: triangles are to face outwards as before.
                 faces=response.faces[:, ::-1] if swaps % 2 else response.faces,
             )
-        super()._update_slice_response(response)
+        super()._update_slice_response(response)  # type: ignore[misc]
 
 
 class SeedPoints(PointsOnVolume):

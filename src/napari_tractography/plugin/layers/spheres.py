@@ -6,15 +6,16 @@ Made by the regions of the session.
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from typing import Any
 
 import numpy as np
-from napari.layers.points.points import _PointsSlicingState
 from napari.layers.utils.color_transformations import transform_color
 from numpy.typing import NDArray
 
 from ..space.display import AXIS_LABELS, DisplaySpace
 from .on_volume import PointsOnVolume
+from .slicing import sliced_by
 
 OUTLINE = 0.06  # of the diameter
 TINT = "30"  # the opacity, hexadecimal, of what is inside: streamlines are seen through it
@@ -67,11 +68,11 @@ class Spheres(PointsOnVolume):
         tints = [*self.face_color, *transform_color(self.current_face_color)]
         if not ((outlines != transform_color(colour)) | (tints != transform_color(inside))).any():
             return
-        with (
-            self._border.events.blocker_all(),
-            self._face.events.blocker_all(),
-            self.events.border_color.blocker(),
-        ):
+        with ExitStack() as quiet:
+            for manager in (getattr(self, "_border", None), getattr(self, "_face", None)):
+                if manager is not None:
+                    quiet.enter_context(manager.events.blocker_all())
+            quiet.enter_context(self.events.border_color.blocker())
             self.border_color = self.current_border_color = colour
             self.face_color = self.current_face_color = inside  # with which both are drawn
 
@@ -91,8 +92,9 @@ class Spheres(PointsOnVolume):
         diameter: Any = 2 * value * self.space.per_mm
         self.size = self.current_size = diameter
 
-    def _get_layer_slicing_state(self, data: Any, cache: bool) -> _Slicing:
-        return _Slicing(self, data, cache)
+    def _get_layer_slicing_state(self, data: Any, cache: bool) -> Any:
+        state = super()._get_layer_slicing_state(data, cache)
+        return sliced_by(_Slicing, state, self, data, cache)
 
 
 def is_of_named_spheres(event: Any) -> bool:
@@ -101,10 +103,13 @@ def is_of_named_spheres(event: Any) -> bool:
     return is_name and isinstance(event.source[event.index], Spheres)
 
 
-class _Slicing(_PointsSlicingState):  # type: ignore[misc]
+class _Slicing:
     """Slices as thick as the largest sphere, of which the projection shows the cross-section."""
+
+    layer: Spheres
 
     def make_slice_request_internal(self, slice_input: Any, data_slice: Any) -> Any:
         point = data_slice.as_array()
         point[1:] = np.max(self.layer.size, initial=0.0) / 2
-        return super().make_slice_request_internal(slice_input, data_slice.from_array(point))
+        data_slice = data_slice.from_array(point)
+        return super().make_slice_request_internal(slice_input, data_slice)  # type: ignore[misc]

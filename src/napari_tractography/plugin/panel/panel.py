@@ -17,6 +17,7 @@ from ...errors import TractographyError
 from ...model.seeding_parameters import SEED_SOURCES, SeedingParameters
 from ..flag import Flag
 from ..layers.spheres import is_of_named_spheres
+from ..main_window import main_window
 from ..notices import show_error, show_warning
 from ..session.filtering import Filtering
 from ..session.listing import BundleList
@@ -281,11 +282,11 @@ class TractographyPanel(QWidget):  # type: ignore[misc]
         self._poll = repeated(self, POLL_MS, self._on_poll)
         self.destroyed.connect(runs.close)
         self.destroyed.connect(session.close)
-        window = getattr(self.viewer, "window", None)
+        window = main_window(self.viewer)
         if window is not None:
-            gone = window._qt_viewer.window().destroyed
-            gone.connect(partial(let_go, self.viewer.layers))
-            gone.connect(self.deleteLater)  # where its dock was closed before, which left it alone
+            window.destroyed.connect(partial(let_go, self.viewer.layers))
+            # Where its dock was closed before, which left it alone.
+            window.destroyed.connect(self.deleteLater)
 
     # -- opening and closing -------------------------------------------------------------------
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import nullcontext
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -479,7 +480,8 @@ class Regions:
             layer.metadata[SPACE_KEY] = layer.space = self.space
         size = 2 * spheres[:, 3] * self.space.per_mm
         with listed_once(self.viewer, layer), sliders_kept(self.viewer, layer):
-            with layer._block_refresh(), layer.events.face_color.blocker():  # drawn once, with all
+            quiet = getattr(layer, "_block_refresh", nullcontext)
+            with quiet(), layer.events.face_color.blocker():  # drawn once, with all
                 layer.data = self.space.shown_at(spheres[:, :3])
                 layer.size = size
                 if colour:

@@ -45,6 +45,15 @@ def on_slices(extent: Any, space: DisplaySpace, *, clip: bool = False) -> Any:
     return extent._replace(world=world, step=np.abs(step))
 
 
+def forget_extent(layer: Layer) -> None:
+    """Have the extent of a layer computed again; what napari makes of it, too."""
+    forget = getattr(layer, "_clear_extent", None)
+    if forget is None:
+        vars(layer).pop("extent", None)
+    else:
+        forget()
+
+
 @contextmanager
 def sliders_kept(viewer: ViewerModel, layer: Layer) -> Iterator[None]:
     """Keep napari from computing its sliders again with each change of a layer's data.
@@ -53,7 +62,10 @@ def sliders_kept(viewer: ViewerModel, layer: Layer) -> Iterator[None]:
     changes nothing while the layer lies within what is shown; where it does not, or reached the
     ends before, it is done once.
     """
-    update = viewer._on_layers_change
+    update = getattr(viewer, "_on_layers_change", None)
+    if update is None:
+        yield
+        return
     start, stop, _ = np.array(viewer.dims.range)[-layer.ndim :].T
     low, high = layer.extent.world
     reached = ((low <= start) | (high >= stop)).any()

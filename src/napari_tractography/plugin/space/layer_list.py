@@ -7,11 +7,10 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from types import SimpleNamespace
 from typing import Any
 
-from napari._vispy import canvas
 from napari.layers import Layer
 
 NO_SEARCH = SimpleNamespace(collect=lambda: 0)  # in the place of `gc`
@@ -20,11 +19,14 @@ NO_SEARCH = SimpleNamespace(collect=lambda: 0)  # in the place of `gc`
 def insert_beside(viewer: Any, layer: Layer, at: int | None = None) -> None:
     """Insert a layer, on top by default; the layer that is active stays active."""
     layers = viewer.layers
-    layers._activate_on_insert = layers.selection.active is None
+    active = layers.selection.active
+    layers._activate_on_insert = active is None  # else napari makes its controls
     try:
         layers.insert(len(layers) if at is None else at, layer)
     finally:
         layers._activate_on_insert = True
+    if active is not None and layers.selection.active is not active:
+        layers.selection.active = active
 
 
 @contextmanager
@@ -33,7 +35,8 @@ def listed_once(viewer: Any, layer: Layer) -> Iterator[None]:
 
     napari seeks the layer in the list with each event, and has its row drawn again.
     """
-    with layer.events.blocker(viewer.layers._reemit_child_event):
+    heard = getattr(viewer.layers, "_reemit_child_event", None)
+    with nullcontext() if heard is None else layer.events.blocker(heard):
         yield
     layer.events.thumbnail()
 
@@ -43,11 +46,14 @@ def remove_at_once(viewer: Any, layer: Layer) -> None:
 
     napari searches it each time for drivers of Windows, and elsewhere, too: a third of a second.
     """
-    if sys.platform == "win32":
+    try:
+        from napari._vispy import canvas
+    except ImportError:
+        canvas = None
+    if sys.platform == "win32" or not hasattr(canvas, "gc"):
         viewer.layers.remove(layer)
         return
-    before = getattr(canvas, "gc", None)
-    canvas.gc = NO_SEARCH
+    before, canvas.gc = canvas.gc, NO_SEARCH
     try:
         viewer.layers.remove(layer)
     finally:

@@ -12,14 +12,15 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
+import napari
 import numpy as np
 import pandas as pd  # type: ignore[import-untyped]
 from napari.layers import Tracks
-from napari.layers.tracks.tracks import _TracksSlicingState
 from napari.utils.events import Event
 from numpy.typing import NDArray
 
 from ...errors import InvalidParameterError
+from ..space.extent import forget_extent
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,34 +40,11 @@ class View:
     source: Any = None  # what the points are points of
 
 
+THUMBNAIL_POINTS = 1024
 # vispy cannot draw an empty line: one transparent segment of no length.
 NOTHING = View(
     np.zeros((2, 3), np.float32), np.zeros((2, 4), np.float32), "segments", np.zeros(2, np.float32)
 )
-
-
-class _Slicing(_TracksSlicingState):  # type: ignore[misc]
-    """Has the visual read the vertices again when they, the slice or its axis change."""
-
-    stale = True
-    _shown_axes: list[int] | None = None
-
-    def _set_view_slice(self) -> None:
-        displayed = self._slice_input.displayed
-        if self.stale or self._slice_input.ndisplay == 2 or displayed != self._shown_axes:
-            self._shown_axes = displayed
-            self.stale = False
-            self.layer._forget_views()
-            self.layer._on_displayed()
-            self.slice_done()
-
-    @property
-    def _view_data(self) -> NDArray[np.float32]:
-        return np.asarray(self.layer._drawn.vertices)
-
-    @property
-    def _view_graph(self) -> None:
-        return None
 
 
 class BareTracks(Tracks):  # type: ignore[misc]
@@ -82,18 +60,24 @@ class BareTracks(Tracks):  # type: ignore[misc]
     _lit = True
     _drawn_every = 1
     without_graphics_card = False  # known once something was drawn
+    thumbnail: NDArray[np.uint8]
     _ready = False  # napari's constructor sets data and colours before there are any
+    _is_stale = True  # whether the visual has not read the vertices that there are
+    _read_axes: list[int] | None = None  # those on the screen when it did
 
     def __init__(self, **kwargs: Any) -> None:
-        with suppress(ImportError):  # without a Qt binding there is no canvas
+        # Without a Qt binding there is no canvas, and another napari may have other classes.
+        with suppress(ImportError):
             from .canvas import tracks_visual
 
             tracks_visual.register(BareTracks)
+        with suppress(ImportError):
             from .canvas import layer_controls
 
             layer_controls.register(BareTracks)
         super().__init__(np.zeros((1, 4)), **kwargs)  # Tracks cannot be built empty
         self.events.add(lit=Event, drawn_every=Event)
+        self.events.set_data.connect(self._on_sliced)
         self._ready = True
 
     def _make_view(self) -> View:
@@ -123,6 +107,25 @@ class BareTracks(Tracks):  # type: ignore[misc]
             self._highlight = self._make_highlight()
         return self._highlight
 
+    @property
+    def _view_data(self) -> NDArray[np.float32]:
+        return np.asarray(self._drawn.vertices)
+
+    @property
+    def _view_graph(self) -> None:
+        return None
+
+    def _on_sliced(self, _event: Any = None) -> None:
+        """Have the visual read the vertices again when they, the slice or its axis change."""
+        displayed = self.displayed
+        if self._is_stale or len(displayed) == 2 or displayed != self._read_axes:
+            self._read_axes = displayed
+            self._is_stale = False
+            self._forget_views()
+            self._on_displayed()
+            self.events.rebuild_tracks()
+            self.events.rebuild_graph()
+
     def _forget_views(self) -> None:
         self._view = self._highlight = None
 
@@ -133,16 +136,16 @@ class BareTracks(Tracks):  # type: ignore[misc]
 
     def _mark_changed(self) -> None:
         """Redraw, now or as soon as the layer is visible."""
-        self._slicing_state.stale = True
+        self._is_stale = True
         self._forget_views()
-        self._clear_extent()
+        forget_extent(self)
         self.refresh()
         self.events.data(value=None)
 
     @property
     def is_slice(self) -> bool:
         """Whether the viewer shows a 2-D slice."""
-        return bool(self._slice_input.ndisplay == 2)
+        return len(self.displayed) == 2
 
     @property
     def lit(self) -> bool:
@@ -169,13 +172,31 @@ class BareTracks(Tracks):  # type: ignore[misc]
     @property
     def displayed(self) -> list[int]:
         """The axes of (z, y, x) on the screen, the horizontal one last."""
-        return list(self._slice_input.displayed)
+        return self._axes()[0]
 
     @property
     def sliced(self) -> tuple[int, float]:
         """The axis of (z, y, x) across the slice and the position of the slice on it."""
-        axis = self._slice_input.not_displayed[0]
-        return axis, float(self._data_slice.point[axis])
+        axis = self._axes()[1][0]
+        known = getattr(self, "_data_slice", None)
+        if known is None:
+            return axis, float(self.world_to_data(napari.current_viewer().dims.point)[axis])
+        return axis, float(known.point[axis])
+
+    def _axes(self) -> tuple[list[int], list[int]]:
+        """Return which axes of (z, y, x) are on the screen and which are not.
+
+        Where napari no longer tells a layer: those of the window.
+        """
+        known = getattr(self, "_slice_input", None)
+        if known is not None:
+            return list(known.displayed), list(known.not_displayed)
+        viewer = napari.current_viewer()
+        if viewer is None:
+            return [0, 1, 2], []
+        extra = viewer.dims.ndim - 3
+        shown = [axis - extra for axis in viewer.dims.displayed]
+        return shown, [axis for axis in range(3) if axis not in shown]
 
     @property
     def current_time(self) -> float:
@@ -255,23 +276,17 @@ class BareTracks(Tracks):  # type: ignore[misc]
                 "number."
             )
 
-    def _get_ndim(self) -> int:
-        return 3
-
-    def _get_layer_slicing_state(self, data: Any, cache: bool) -> _Slicing:
-        return _Slicing(layer=self, data=data, cache=cache)
-
     def _base_extent(self) -> Any:
         """Return what napari computes from ``_extent_data`` and the transform."""
         return Tracks.extent.func(self)
 
     def _update_thumbnail(self) -> None:
-        size = self._thumbnail_shape[0]
-        image = np.zeros(self._thumbnail_shape, dtype=np.float32)
+        image = np.zeros_like(self.thumbnail, dtype=np.float32)
+        size = len(image)
         image[..., 3] = 1
         xyz, rgba = self._coloured_points()
         if self._ready and len(xyz):
-            every = max(1, len(xyz) // self._max_tracks_thumbnail)
+            every = max(1, len(xyz) // THUMBNAIL_POINTS)
             points = xyz[::every, [2 - axis for axis in self.displayed[-2:]]]
             first = points.min(axis=0)
             span = max(float((points.max(axis=0) - first).max()), 1e-6)

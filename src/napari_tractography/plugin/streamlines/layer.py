@@ -13,6 +13,7 @@ from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
+from napari.utils.colormaps import AVAILABLE_COLORMAPS
 from napari.utils.events import Event
 from numpy.typing import ArrayLike, NDArray
 
@@ -49,6 +50,16 @@ from .polylines import Pieces, crop_to_slab, nearest_piece
 MAX_VERTICES = 2_000_000
 DEFAULT_SLAB_MM = 4.0  # without a volume; two voxels with one
 PICK_PIXELS = 5.0
+# What napari knows of tracks, and streamlines have not.
+OF_TRACKS = (
+    "properties",
+    "features",
+    "graph",
+    "colormaps_dict",
+    "tail_length",
+    "head_length",
+    "hide_completed_tracks",
+)
 REASONS = {int(reason): reason.text for reason in StopReason}
 
 
@@ -115,6 +126,7 @@ class Streamlines(BareTracks):
         space = DisplaySpace.identity() if space is None else space
         self._max_vertices = int(positive("max_vertices", max_vertices))
         self._colouring = Colouring(known("colour_by", colour_by, MODES))
+        self._map_name = known("colormap", colormap, AVAILABLE_COLORMAPS)
         self._shown = DrawnSubset(Tractogram.empty(), space, self._max_vertices)
         self._colours: Colours = single_colour(self._shown.tractogram)
         self._selected = np.empty(0, dtype=np.int64)
@@ -170,7 +182,7 @@ class Streamlines(BareTracks):
             shown = self._shown.with_more(chunk)
             self._changed(
                 shown,
-                self._colouring.of_more(shown, self._colours, chunk, colormap=self._colormap),
+                self._colouring.of_more(shown, self._colours, chunk, colormap=self.colormap),
             )
         else:
             whole = Tractogram.concatenate([self._shown.whole, chunk])
@@ -179,7 +191,7 @@ class Streamlines(BareTracks):
 
     def _show(self, tractogram: Tractogram, max_vertices: int) -> None:
         shown = DrawnSubset(tractogram, self.space, max_vertices)
-        self._changed(shown, self._colouring.of(shown, colormap=self._colormap))
+        self._changed(shown, self._colouring.of(shown, colormap=self.colormap))
 
     @property
     def max_vertices(self) -> int:
@@ -197,14 +209,6 @@ class Streamlines(BareTracks):
         return self._colouring.modes
 
     @property
-    def _color_by(self) -> str:
-        return self._colouring.mode
-
-    @_color_by.setter
-    def _color_by(self, mode: str) -> None:
-        self._colouring.mode = mode
-
-    @property
     def properties_to_color_by(self) -> list[str]:
         """What napari's combo box lists: :attr:`colour_modes`."""
         return list(self.colour_modes)
@@ -216,7 +220,23 @@ class Streamlines(BareTracks):
 
     @colour_by.setter
     def colour_by(self, mode: str) -> None:
-        self.color_by = known("colour_by", mode, self.colour_modes)
+        self._colouring.mode = known("colour_by", mode, self.colour_modes)
+        self._recolour()
+        self.events.color_by()
+
+    # As napari's controls call it.
+    color_by = colour_by
+
+    @property
+    def colormap(self) -> str:
+        """Name of the colormap of the modes that have numbers, one of napari's."""
+        return self._map_name
+
+    @colormap.setter
+    def colormap(self, name: str) -> None:
+        self._map_name = known("colormap", name, AVAILABLE_COLORMAPS)
+        self._recolour()
+        self.events.colormap()
 
     @property
     def colour(self) -> RGBA:
@@ -310,9 +330,9 @@ class Streamlines(BareTracks):
         """The colours of the points shown, with the limits and names for a legend."""
         return self._colours
 
-    def _recolor_tracks(self) -> None:
+    def _recolour(self) -> None:
         if self._ready:
-            self._colours = self._colouring.of(self._shown, colormap=self._colormap)
+            self._colours = self._colouring.of(self._shown, colormap=self.colormap)
             self._forget_views()
 
     def _changed(self, shown: DrawnSubset, colours: Colours) -> None:
@@ -638,12 +658,16 @@ class Streamlines(BareTracks):
         offsets = [0, *inner, len(array)] if len(array) else [0]
         self.tractogram = Tractogram(self.space.to_world(array[:, 1:]), offsets)
 
-    def _get_state(self) -> dict[str, Any]:
-        """State for writers, duplicates and key frames of films.
+    def as_layer_data_tuple(self) -> tuple[Any, dict[str, Any], str]:
+        """Return data, state and type: for writers, duplicates and key frames of films.
 
         Tractogram, grid and colours are in the metadata; what is not there can be set by its name.
+        Of the tuple ``Layer.create`` makes a duplicate, which shows the same tractogram in the same
+        colours, and is edited by itself.
         """
-        state: dict[str, Any] = self._get_base_state()
+        data, state, _ = super().as_layer_data_tuple()
+        for name in OF_TRACKS:
+            state.pop(name, None)
         planes = self._clip.other_planes(self.experimental_clipping_planes)
         state["experimental_clipping_planes"] = [plane.model_dump() for plane in planes]
         grid = self.space.grid if self.reference is None else self.reference
@@ -653,24 +677,7 @@ class Streamlines(BareTracks):
             DUPLICATE_KEY: self._duplicate_state(),
         }
         state["metadata"] = {**self.metadata, **extra}
-        state.update(
-            data=np.asarray(self.data),
-            tail_width=self.tail_width,
-            slab_mm=self.slab_mm,
-            clip=self.clip,
-            clip_at_mm=self.clip_at_mm,
-            lit=self.lit,
-            color_by=self.color_by,
-            colormap=self.colormap,
-        )
-        return state
-
-    def as_layer_data_tuple(self) -> tuple[Any, dict[str, Any], str]:
-        """Return data, state and type, of which ``Layer.create`` makes a duplicate.
-
-        The duplicate shows the same tractogram in the same colours, and is edited by itself.
-        """
-        data, state, _ = super().as_layer_data_tuple()
+        state.update(slab_mm=self.slab_mm, clip=self.clip, clip_at_mm=self.clip_at_mm, lit=self.lit)
         return data, state, LAYER_TYPE
 
     def _duplicate_state(self) -> DuplicateState:

@@ -14,6 +14,7 @@ from ....model.parameters import ParameterSpec
 from ...layers.glyphs import MAX_GLYPHS, FodGlyphs, peaks_layer
 from ...layers.planes import planes_in_view
 from ...listening import Listening
+from ...main_window import canvas_of, main_window
 from ...session.seed_mouse import SeedMouse
 from ...session.session import Session
 from ...space.layer_list import insert_beside
@@ -116,10 +117,8 @@ class ViewSection(QWidget):  # type: ignore[misc]
 
     def open(self) -> None:
         """Put the orientation labels on the canvas of the viewer, when it has one."""
-        window = getattr(self.viewer, "window", None)
-        if window is not None and self.labels is None:
-            # The canvas has no public name; test_view.py fails when this one goes.
-            canvas = window._qt_viewer.canvas.native
+        canvas = canvas_of(main_window(self.viewer))
+        if canvas is not None and self.labels is None:
             self.labels = OrientationLabels(self.viewer, canvas)
             self._frame = CanvasFrame(canvas)
             self._frame.open(self.bar, self.four_up.panes)

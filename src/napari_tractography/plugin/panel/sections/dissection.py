@@ -26,6 +26,7 @@ from ....streamlines.strokes import crossed
 from ....streamlines.tractogram import Tractogram
 from ...background import Background
 from ...flag import Flag
+from ...main_window import canvas_of, main_window
 from ...notices import show_warning
 from ...session.derived_bundles import split_off
 from ...session.filtering import Filtering
@@ -348,9 +349,9 @@ class Dissection(QWidget):  # type: ignore[misc]
         return layer.tractogram.select_numbers(regions=[sphere])
 
     def _show_overlay(self) -> None:
-        window = getattr(self.session.viewer, "window", None)
-        if window is not None:
-            self._overlay = Overlay(window._qt_viewer.canvas.native)
+        canvas = canvas_of(main_window(self.session.viewer))
+        if canvas is not None:
+            self._overlay = Overlay(canvas)
 
     def _hide_overlay(self) -> None:
         if self._overlay is not None:

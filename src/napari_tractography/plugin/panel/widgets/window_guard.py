@@ -13,6 +13,7 @@ from qtpy.QtGui import QCloseEvent
 from qtpy.QtWidgets import QApplication, QWidget
 
 from ...flag import Flag
+from ...main_window import canvas_of
 
 
 class WindowGuard(QObject):  # type: ignore[misc]
@@ -61,7 +62,7 @@ class WindowGuard(QObject):  # type: ignore[misc]
         if window is None or watched is not window or event.type() != QEvent.Type.Close:
             return False
         # viewer.close() of a script takes napari's inside away first; a menu or a key does not.
-        inside = getattr(window, "_qt_viewer", None)
+        inside = canvas_of(window)
         is_by_person = event.spontaneous() or (inside is not None and inside.isVisible())
         if self._is_answered or not is_by_person or not self._is_unsaved():
             return False
@@ -82,5 +83,5 @@ class WindowGuard(QObject):  # type: ignore[misc]
 
 def _has_tasks(window: Any) -> bool:
     """Return whether napari asks about work in the background, which is another question."""
-    napari_window = getattr(window, "_window", None)
-    return napari_window is not None and bool(napari_window._task_status_manager.get_status())
+    tasks = getattr(getattr(window, "_window", None), "_task_status_manager", None)
+    return tasks is not None and bool(tasks.get_status())

@@ -24,7 +24,6 @@ from napari._qt.layer_controls.widgets.qt_widget_controls_base import (
     QtWrappedLabel,
 )
 from napari.layers import Tracks
-from napari.layers.base._base_constants import Mode
 from qtpy.QtWidgets import QWidget
 
 from ....model.parameters import ParameterSpec
@@ -40,7 +39,7 @@ BOX_WIDTH = 99  # pixels: the dock is as wide as with the controls of other laye
 class StreamlineControls(QtLayerControls):  # type: ignore[misc]
     """Colour by, colormap, width, opacity, light, slab and clip of a streamlines layer."""
 
-    MODE = Mode
+    MODE = layer_to_controls[Tracks].MODE
     PAN_ZOOM_ACTION_NAME = "activate_tracks_pan_zoom_mode"
     TRANSFORM_ACTION_NAME = "activate_tracks_transform_mode"
 
@@ -85,7 +84,7 @@ class Row(QtWidgetControlsBase):  # type: ignore[misc]
         first, *others = self.controls.values()
         with self._is_showing:
             for name, control in self.controls.items():
-                control.value = getattr(self._layer, name)
+                control.value = getattr(self._layers[0], name)
         for control in others:
             control.native.setEnabled(first.value != NO_CLIP)
 
@@ -138,7 +137,12 @@ def _of_tracks(control: Any, layer_class: type, *, parent: QWidget, layers: Sequ
 
 
 def register(layer_class: type) -> None:
-    """Have napari show such controls for one layer of a class, and for several of them."""
+    """Have napari show such controls for one layer of a class, and for several of them.
+
+    Where what these lean on has another name, napari shows those of tracks.
+    """
+    if not hasattr(QtLayerControls, "_add_widget_controls"):
+        return
     layer_to_controls[layer_class] = StreamlineControls
     if layer_class not in controls_dict:
         controls_dict[Tracks] = tuple(

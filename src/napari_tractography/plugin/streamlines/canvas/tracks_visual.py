@@ -14,6 +14,7 @@ from napari._vispy.layers.tracks import VispyTracksLayer
 from napari._vispy.utils.visual import layer_to_visual
 from numpy.typing import NDArray
 from vispy.gloo import gl
+from vispy.scene.visuals import Compound
 from vispy.visuals.filters import Filter
 
 from .lighting import LitLines, drawn_width
@@ -124,7 +125,7 @@ class VispyBareTracks(VispyTracksLayer):  # type: ignore[misc]
     def _on_view_direction_change(self, view: Any = None, up: Any = None) -> None:
         if view is None or up is None:
             return
-        back = np.linalg.inv(self._master_transform.matrix[:3, :3])
+        back = np.linalg.inv(self.node.transform.matrix[:3, :3])
         for light in (self._light, self._front_light):
             light.look(view @ back, up @ back)
 
@@ -148,8 +149,10 @@ class VispyBareTracks(VispyTracksLayer):  # type: ignore[misc]
     # What is drawn.
 
     def _on_tracks_change(self) -> None:
-        self.node._subvisuals[ALL].antialias = self.layer.is_slice
+        lines = self.node._subvisuals[ALL]
+        lines.antialias = self.layer.is_slice
         super()._on_tracks_change()
+        lines.set_data(pos=self.layer._drawn.vertices)  # by whatever name the base asked for them
         self._light_lines()
         self._on_graph_change()
 
@@ -199,5 +202,12 @@ def joined_of(view: Any) -> NDArray[np.bool_]:
 
 
 def register(layer_class: type) -> None:
-    """Have napari's canvas draw the layers of a class with :class:`VispyBareTracks`."""
-    layer_to_visual[layer_class] = VispyBareTracks
+    """Have napari's canvas draw the layers of a class with :class:`VispyBareTracks`.
+
+    Where what that leans on has other names, layers look as napari's own tracks do.
+    """
+    replaced = ("_on_tracks_change", "_on_appearance_change", "_on_graph_change")
+    if all(hasattr(VispyTracksLayer, name) for name in replaced) and hasattr(
+        Compound([]), "_subvisuals"
+    ):
+        layer_to_visual[layer_class] = VispyBareTracks
