@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import InvalidParameterError
+from ..files.formats import column_endings, listed
 from .flags import add_map, add_path, load_streamlines, weights_help
 
 
@@ -35,8 +36,8 @@ def add_density(commands: Any) -> None:
     parser.add_argument(
         "--by-reason",
         action="store_true",
-        help="count ends by why streamlines ended there, of a .trk or .trx that track wrote: a map "
-        "for each reason, OUT with its name",
+        help="count ends by why streamlines ended there, of a "
+        f"{listed(column_endings())} that track wrote: a map for each reason, OUT with its name",
     )
     parser.set_defaults(run=run)
 

@@ -58,7 +58,7 @@ def add_select(commands: Any) -> None:
         default=[],
         help="streamlines of this group of a .trx TCK; may be repeated, for those of any of them",
     )
-    same = "the same has the same points, to the last bit, as .tck and .trx keep them"
+    same = "the same has the same points, to the last bit"
     add_path(parser, "--also-in", "TCK", f"streamlines that this file holds, too; {same}")
     add_path(parser, "--not-in", "TCK", "streamlines that this file does not hold")
     limits = parser.add_argument_group("limits", "which count themselves")

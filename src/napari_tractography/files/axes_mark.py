@@ -9,10 +9,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from ..errors import TractographyError
-from ..geometry.grid import Grid
 from ..geometry.units import MM
+
+if TYPE_CHECKING:
+    from ..geometry.grid import Grid
 
 BARE = {"AXES": "xyz"}
 FIELD = re.compile(r"([A-Z]+)=(\S+)")
@@ -36,6 +39,8 @@ def axes_text(grid: Grid | None, *, with_grid: bool = False) -> str:
 
 def as_noted(grid: Grid | None, fields: Mapping[str, str] | str) -> Grid | None:
     """Return a grid, or that in the fields, as the fields of a header say it is."""
+    from ..geometry.grid import Grid
+
     found = dict(FIELD.findall(fields)) if isinstance(fields, str) else fields
     if found.get("AXES") != BARE["AXES"]:
         return grid

@@ -310,7 +310,12 @@ def test_a_kernel_compiled_for_one_algorithm_gives_the_same_bits(tmp_path, fod, 
 
 @pytest.mark.parametrize(
     ("lmax", "algorithm", "interpolation"),
-    [(8, "probabilistic", "trilinear"), (12, "deterministic", "nearest")],
+    [
+        (8, "probabilistic", "trilinear"),
+        (12, "probabilistic", "nearest"),
+        # A minute of compiling, for the CPU and for the host.
+        pytest.param(12, "deterministic", "nearest", marks=pytest.mark.slow),
+    ],
 )
 def test_bits_agree_for_other_degrees(tmp_path, seeds, lmax, algorithm, interpolation):
     library = compile_for_host(tmp_path, f"-DLMAX={lmax}")
