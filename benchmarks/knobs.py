@@ -162,7 +162,7 @@ def main() -> None:
             seconds, steps = measured(image, seeds, changed, **keywords)
             if repeat:
                 fastest = [min(fastest[0], without), min(fastest[1], seconds)]
-        if name.startswith("end"):
+        if name.startswith("end,"):
             stops = [replace(region, role="stop") for region in keywords["regions"]]
             steps = measured(image, seeds, changed, regions=stops)[1]
         elif {"regions", "mask", "tissues"} & set(keywords):
