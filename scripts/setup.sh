@@ -27,7 +27,8 @@ lowest)
     environment=.venv-lowest
     ;;
 newest)
-    packages=(".[all,test]" "napari>=0.dev0") # which has pip take pre-releases of napari alone
+    # Which has pip take pre-releases of napari alone: it asks for each set of extras by itself.
+    packages=(".[all,test]" "napari>=0.dev0" "napari[all]>=0.dev0" "napari[pyqt6]>=0.dev0")
     environment=.venv-newest
     ;;
 python) packages=(".[all,test]") ;; # the environment is named below, by the version
