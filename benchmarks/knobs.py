@@ -3,12 +3,12 @@
 A whole brain (brain_volume.py) is tracked at the defaults for it, and again with one thing changed,
 in turns; of each the fastest of some repeats counts, in steps a second of processor time on one
 thread, so that what else the machine does matters little. Every streamline counts, however short.
-Regions, masks and tissues change no step, and the seconds are
-compared: what they cost is looked at, not what they leave out. End regions alone stop streamlines,
-or none would end in one; their steps are those of the same region as a stop region, which leaves
-out none. Steps are lengths over the step, and of `adaptive` over the same. Where a knob leaves few
-steps a seed, it is the seeds that take the time: such rows stand beside runs without the knob whose
-streamlines are cut to as many steps, and say so::
+Regions, masks and tissues change no step, and the seconds are compared: what they cost is looked
+at, not what they leave out. End regions alone stop streamlines, or none would end in one; their
+steps are those of the same region as a stop region, which leaves out none. Steps are lengths over
+the step, and of `adaptive` over the same. Where a knob leaves few steps a seed, it is the seeds
+that take the time: such rows stand beside runs without the knob whose streamlines are cut to as
+many steps, and say so::
 
     python benchmarks/knobs.py [--n-seeds N] [--repeats N] [--only TEXT ...]
         [--tckgen [--seconds S]]

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import ast
-import importlib.util
 import re
 import shutil
 import subprocess
 import sys
 import tarfile
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
 
@@ -34,14 +33,8 @@ EXTRAS = PROJECT["optional-dependencies"]
 
 
 @pytest.fixture(scope="module")
-def script() -> ModuleType:
-    """scripts/minima.py as a module."""
-    spec = importlib.util.spec_from_file_location("minima", ROOT / "scripts" / "minima.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+def script(load_script: Callable[[str], ModuleType]) -> ModuleType:
+    return load_script("minima")
 
 
 def _imported_names(folder: Path = SOURCE) -> Iterator[str]:

@@ -132,14 +132,8 @@ def test_no_file_is_left_out_by_mypy_and_those_without_signatures_exist() -> Non
 
 
 @pytest.fixture(scope="module")
-def docs_script() -> ModuleType:
-    """scripts/docs.py as a module."""
-    spec = importlib.util.spec_from_file_location("docs_script", ROOT / "scripts" / "docs.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+def docs_script(load_script: Any) -> ModuleType:
+    return load_script("docs")
 
 
 def test_pages_derived_from_the_code_are_up_to_date(docs_script: ModuleType) -> None:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import ast
-import importlib.util
 import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -121,13 +121,8 @@ def test_volumes_and_fods_are_written_and_read(tmp_path: Path) -> None:
 # ------------------------------------------------------------------------------------- what is said
 
 
-def test_the_manifest_asks_napari_for_them() -> None:
-    spec = importlib.util.spec_from_file_location("docs_script", ROOT / "scripts" / "docs.py")
-    assert spec is not None
-    assert spec.loader is not None
-    script = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(script)
-    contributions = yaml.safe_load(script.manifest_page())["contributions"]
+def test_the_manifest_asks_napari_for_them(load_script: Any) -> None:
+    contributions = yaml.safe_load(load_script("docs").manifest_page())["contributions"]
     volumes, streamlines, _ = (row["filename_patterns"] for row in contributions["readers"])
     assert volumes[-2:] == ["*.pam5", "*.toyvol"]
     known = ("tck", "tck.gz", "trk", "trk.gz", "trx", "vtk", "vtp", "toy")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import importlib.util
 import json
 import shutil
 import subprocess
@@ -218,14 +217,8 @@ def test_the_command_takes_a_bundle_with_a_recipe(
 
 
 @pytest.fixture(scope="module")
-def script() -> ModuleType:
-    """scripts/wasm.py as a module."""
-    spec = importlib.util.spec_from_file_location("wasm", ROOT / "scripts" / "wasm.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+def script(load_script: Any) -> ModuleType:
+    return load_script("wasm")
 
 
 def test_the_kernel_is_made_of_the_sources_as_they_are(script: ModuleType) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import hashlib
 import html.parser
-import importlib.util
 import json
 import re
 from pathlib import Path
@@ -370,14 +369,8 @@ def test_the_command_says_what_is_wrong_and_writes_nothing(
 
 
 @pytest.fixture(scope="module")
-def script() -> ModuleType:
-    """scripts/three.py as a module."""
-    spec = importlib.util.spec_from_file_location("three", ROOT / "scripts" / "three.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+def script(load_script: Any) -> ModuleType:
+    return load_script("three")
 
 
 def test_the_library_is_the_pinned_one_with_its_licence(script: ModuleType) -> None:

@@ -6,8 +6,8 @@ in the changelog.
 
 from __future__ import annotations
 
-import importlib.util
 import json
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 
@@ -17,14 +17,8 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.fixture(scope="module")
-def script() -> ModuleType:
-    """scripts/digests.py as a module."""
-    spec = importlib.util.spec_from_file_location("digests", ROOT / "scripts" / "digests.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+def script(load_script: Callable[[str], ModuleType]) -> ModuleType:
+    return load_script("digests")
 
 
 @pytest.mark.parametrize("phantom", ["arcs", "cross"])
