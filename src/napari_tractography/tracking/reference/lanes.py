@@ -39,6 +39,7 @@ from .table import (
     are_filled,
     are_inside,
     cells_at,
+    coefficients_at,
     ensure_rows,
     mixed,
     rows_at,
@@ -87,11 +88,16 @@ class Lanes:
 
     # -- the FOD -------------------------------------------------------------------------------
 
-    def arrive(self, lanes: Array) -> Any:
-        """Find the FOD where lanes are; some end there."""
+    def arrive(self, lanes: Array) -> None:
+        """Find the FOD where lanes are; some end there, and others wait for rows to be filled."""
         field, settings = self.field, self.settings
         n_coefficients = len(self.coefficients)
         rows, weights, row = self._cells(lanes)
+        is_there = are_filled(field, rows)
+        self.is_waiting[lanes[~is_there]] = True
+        if not is_there.all():
+            lanes, row = lanes[is_there], row[is_there]
+            rows, weights = rows[:, is_there], weights[:, is_there]
         half_floats = field.coefficients[rows, : n_coefficients + 1].view(np.float16)
         found = mixed(half_floats.astype(np.float32), weights).T
         bound = found[n_coefficients]
@@ -151,10 +157,7 @@ class Lanes:
                 self.fill_rows(waiting[self.has_moved[waiting]])
                 yield self._after_rejections(waiting[~self.has_moved[waiting]])
             else:
-                moved = drawing[self.has_moved[drawing]]
-                can_arrive = are_filled(self.field, self._cells(moved)[0])
-                self.is_waiting[moved[~can_arrive]] = True
-                self.arrive(moved[can_arrive])
+                self.arrive(drawing[self.has_moved[drawing]])
                 yield self._draw(drawing[(self.is_going & ~self.has_moved)[drawing]])
 
     def _draw(self, lanes: Array) -> Any:
@@ -182,9 +185,10 @@ class Lanes:
         n_proposals = np.minimum(n_proposals + blocks * PROPOSALS_A_BLOCK, limit)
         self.n_proposals[lanes] = n_proposals
         chosen = lanes[has_one]
-        taken = tried[:, first_taken[has_one], np.flatnonzero(has_one)]
+        which = first_taken[has_one], np.flatnonzero(has_one)
+        taken = tried[:, *which]
         if settings.look_ahead > ZERO and not self.is_start:
-            is_kept = ~self._fades(chosen, taken)
+            is_kept = ~self._fades(chosen, taken, amplitude[which])
             chosen, taken = chosen[is_kept], taken[:, is_kept]
         if settings.min_probability > ZERO and not self.is_start and len(chosen):
             is_enough = ~self._below_cone_mass(chosen)
@@ -194,8 +198,11 @@ class Lanes:
         self.is_waiting[lanes] = ~has_one & (n_proposals == limit)
         return chosen
 
-    def _fades(self, lanes: Array, directions: Array) -> Any:
-        """Tell which lanes are to draw once more, since the FOD fades along what they drew."""
+    def _fades(self, lanes: Array, directions: Array, here: Array) -> Any:
+        """Tell which lanes are to draw once more, since the FOD fades along what they drew.
+
+        `here` are the amplitudes, where lanes are, along these directions.
+        """
         settings = self.settings
         asks = ~self.is_fading[lanes] & (self.n_proposals[lanes] < MAX_PROPOSALS)
         fades = np.zeros(len(lanes), bool)
@@ -216,13 +223,9 @@ class Lanes:
         shares = HALF if settings.interpolation == NEAREST else chances[1:]
         places = self.position[:, lanes] + settings.look_ahead * directions
         voxels = np.floor(to_voxel(self.field.to_voxel, places) + shares).astype(np.int64)
-        rows = rows_at(self.field, voxels)
-        ensure_rows(self.field, rows)
-        half_floats = self.field.coefficients[rows, : len(self.coefficients)].view(np.float16)
-        found = half_floats.astype(np.float32).T
+        found = coefficients_at(self.field, rows_at(self.field, voxels))
         ahead = positive(settings, values_at(self.field.shifts, found, *directions))
-        here = self._values(lanes, directions)
-        fades[asks] = ~(chances[0] * here < ahead)
+        fades[asks] = ~(chances[0] * here[asks] < ahead)
         self.is_fading[lanes] = fades[asks]
         return fades
 

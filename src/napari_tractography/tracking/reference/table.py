@@ -83,19 +83,36 @@ def are_filled(field: Field, rows: Array) -> Any:
 
 def ensure_rows(field: Field, rows: Array) -> None:
     """Fill those of some rows of the table that are not filled yet."""
-    empty = np.unique(rows[field.coefficients[rows, field.values.shape[1]] == UNFILLED_BITS])
+    empty = np.unique(rows[~are_filled(field, rows[None])])
     if len(empty):
         fill_rows(field, empty)
+
+
+def coefficients_at(field: Field, rows: Array) -> Any:
+    """Return the coefficients in (n,) rows, filled or not, (n_coefficients, n) float32.
+
+    Of those that are not, what :func:`fill_rows` would write; bounds, which take long, are left.
+    """
+    found = field.coefficients[rows, : field.values.shape[1]].view(np.float16)
+    is_empty = ~are_filled(field, rows[None])
+    if is_empty.any():
+        found[is_empty] = half_floats_of(field, rows[is_empty])[:, : found.shape[1]]
+    return np.ascontiguousarray(found.astype(np.float32).T)
+
+
+def half_floats_of(field: Field, rows: Array) -> Any:
+    """Return the polynomials of the FODs in rows, (n, n_padded) float16."""
+    values = field.values[rows]
+    total = values[:, 0, None] * field.change[0]
+    for k in range(1, values.shape[1]):
+        total = total + values[:, k, None] * field.change[k]
+    return total.astype(np.float16)
 
 
 def fill_rows(field: Field, rows: Array) -> None:
     """Fill rows of the table: coefficients, mean amplitudes and, last of all, bounds."""
     n_coefficients = field.values.shape[1]
-    values = field.values[rows]
-    total = values[:, 0, None] * field.change[0]
-    for k in range(1, n_coefficients):
-        total = total + values[:, k, None] * field.change[k]
-    half_floats = total.astype(np.float16)
+    half_floats = half_floats_of(field, rows)
     coefficients = np.ascontiguousarray(half_floats.astype(np.float32).T)  # as they are read
     points = field.sphere_points
     parts = np.split(coefficients, range(ROWS_AT_ONCE, len(rows), ROWS_AT_ONCE), axis=1)
