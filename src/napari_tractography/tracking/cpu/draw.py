@@ -67,7 +67,14 @@ from .llvm import (
     widened,
 )
 from .memory import stay, store, store_to
-from .sphere.cones import allowed_lanes, face_ahead, keep_allowed, make_positive, positive
+from .sphere.cones import (
+    allowed_lanes,
+    any_allowed,
+    face_ahead,
+    keep_allowed,
+    make_positive,
+    positive,
+)
 from .sphere.evaluation import convolved_of_lanes, values_at, values_of_lanes
 from .sphere.peaks import (
     largest_in_cone,
@@ -190,7 +197,7 @@ def draw_directions(field, settings, scratch, state, n_corners, drawing):
             chance = to_floats(as_ints(((first & 4095) << 12) | (second & 4095))) * UNIT_24
             taken = (amplitude >= settings.min_amplitude) & (chance * bound < amplitude) & ~drawn
             if field.allowed.size:
-                asked = bits_of(taken & ~starting)
+                asked = trying & bits_of(taken & ~starting)
                 allowed = allowed_lanes(field, scratch, state, asked, qx, qy, qz)
                 taken = taken & (starting | booleans_of(allowed))
             x, y, z = select(taken, qx, x), select(taken, qy, y), select(taken, qz, z)
@@ -347,7 +354,9 @@ def after_rejections(field, settings, scratch, state, n_corners, lane):
     """
     state.reason[lane] = LOW_AMPLITUDE
     n_proposals = state.n_proposals[lane]
-    if n_proposals == np.uint32(FIRST_PROPOSALS):
+    tightens = settings.positivity == CLIP and not field.allowed.size
+    is_second = n_proposals == np.uint32(SECOND_PROPOSALS)
+    if n_proposals == np.uint32(FIRST_PROPOSALS) or (is_second and not tightens):
         seen = sample_cone(field, settings, scratch, state, lane)  # mostly that is enough
         if seen:
             return -1 if seen < 0 else 0
@@ -355,7 +364,7 @@ def after_rejections(field, settings, scratch, state, n_corners, lane):
     if not (largest > ZERO and largest >= settings.min_amplitude):
         return -1
     if n_proposals < np.uint32(MAX_PROPOSALS):
-        if settings.positivity == CLIP and not field.allowed.size:
+        if tightens:
             state.bound[lane] = min(state.bound[lane], largest * MARGIN)
         return 0
     counts = settings.min_probability > ZERO
@@ -386,16 +395,15 @@ def sample_cone(field, settings, scratch, state, lane):
         c = load_from(points, 2 * n_points + j)
         x, y, z = a * ax + b * bx + c * ux, a * ay + b * by + c * uy, a * az + b * bz + c * uz
         amplitude = positive(settings, values_at(field.shifts, mixed, x, y, z))
-        if any_will_do and bits_of((amplitude > ZERO) & (amplitude >= settings.min_amplitude)):
+        high = bits_of((amplitude > ZERO) & (amplitude >= settings.min_amplitude))
+        if high and (any_will_do or any_allowed(field, scratch, state, lane, high, x, y, z)):
             return 1
         store_to(amplitudes, j, amplitude)
     if not any_will_do:
-        keep_allowed(field, amplitudes, ux, uy, uz)
+        return -1 if settings.positivity == CLIP else 0
     largest, j = largest_value(amplitudes, n_points)
-    if largest > ZERO and largest >= settings.min_amplitude:
-        return 1
     missing = settings.min_amplitude - largest
-    if starts or field.allowed.size or settings.positivity != CLIP or not missing > ZERO:
+    if starts or settings.positivity != CLIP or not missing > ZERO:
         return 0
     x, y, z = point_in_cone(points, j, ux, uy, uz)
     area = TWO_PI * settings.cone_height / np.float32(n_points)  # of the cone, for each
@@ -471,20 +479,22 @@ def lanes_to_sum(field, settings, scratch, state, n_corners, lanes, numbers):
     """Return those of a set of lanes in whose cones there may be too small a fraction of the FOD.
 
     In others there is not: even a lower bound of the mass is enough. `numbers` are those of
-    :mod:`...tables.cone_mass`. The mean of each lane is in ``scratch.tried[0]``.
+    :mod:`...tables.cone_mass`.
     """
+    if not lanes:
+        return NONE
+    stay()
+    ux, uy, uz = load(state.ux), load(state.uy), load(state.uz)
+    bound = convolved_of_lanes(field.shifts, state.coefficients, numbers, ux, uy, uz)
+    enough = settings.min_probability * (SURELY * TWO / settings.cone_height) + numbers[0]
+    # No mean is above the bound of all amplitudes, which is at hand: mostly that is enough.
+    lanes &= ~bits_of(bound > enough * load(state.coefficients[field.values.shape[1]]))
     left = lanes
     while left:
         lane = lowest_bit(left)
         left &= left - BIT
         scratch.tried[0, lane] = mean_amplitude(field, state, n_corners, lane)
-    if lanes:
-        stay()
-        ux, uy, uz = load(state.ux), load(state.uy), load(state.uz)
-        bound = convolved_of_lanes(field.shifts, state.coefficients, numbers, ux, uy, uz)
-        enough = settings.min_probability * (SURELY * TWO / settings.cone_height) + numbers[0]
-        lanes &= ~bits_of(bound > enough * load(scratch.tried[0]))
-    return lanes
+    return lanes & ~bits_of(bound > enough * load(scratch.tried[0]))
 
 
 @inlined

@@ -105,6 +105,7 @@ class LaneState(NamedTuple):
     since_recorded: np.ndarray  # (N_LANES,) int32: steps that have the same cursor, 0 when it moves
     reason: np.ndarray  # (N_LANES,) int32: why it ends
     next_voxel: np.ndarray  # (N_LANES,) int32: that the step leads to, -1 outside the image
+    facing: np.ndarray  # (N_LANES,) int64: of the directions of cones, one near the lane's
     # The FOD at its last point.
     bound: np.ndarray  # (N_LANES,) float32: no amplitude that may be drawn is larger
     coefficients: np.ndarray  # (n_padded, N_LANES) float32; after them, the bound of the voxels
@@ -193,6 +194,7 @@ def new_lane_state(
         rows_ahead=aligned((N_LANES, 1), np.int64, -1),
         far_voxels=aligned((3, N_LANES), np.int32),
         far_rows=aligned((N_LANES,), np.int64),
+        facing=aligned((N_LANES,), np.int64),
         start_direction=aligned((N_LANES, 3), np.float32),
         heading=aligned((N_LANES, 3), np.float32),
         half_n_points=aligned((N_LANES, 2), np.int64),

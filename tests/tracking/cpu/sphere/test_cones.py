@@ -38,6 +38,30 @@ def test_the_nearest_direction_is_found_by_going_uphill(n):
 
 
 @njit
+def nearest_near(directions, neighbours, near, units, found):
+    for i in range(len(units)):
+        x, y, z = units[i, 0], units[i, 1], units[i, 2]
+        found[i] = cones.nearest_from(directions, neighbours, near[i], x, y, z)
+
+
+@pytest.mark.parametrize("n", [32, 100, 724, 4096])
+def test_the_nearest_direction_is_the_same_wherever_the_search_begins(n):
+    """Ones that are as near to two or three directions are among them."""
+    rng = np.random.default_rng(n)
+    directions, neighbours = direction_set(n), neighbour_table(n)[0]
+    units = rng.normal(size=(200_000, 3))
+    first = rng.integers(0, n, 20_000)
+    second, third = neighbours[first, 0], neighbours[first, 1]
+    between = directions[first] + directions[second]
+    units = np.concatenate([units, between, between + directions[third], directions])
+    units = (units / np.linalg.norm(units, axis=1, keepdims=True)).astype(np.float32)
+    usual, found = np.zeros(len(units), np.int64), np.zeros(len(units), np.int64)
+    nearest_of(directions, neighbours, units, usual)
+    nearest_near(directions, neighbours, rng.integers(0, n, len(units)), units, found)
+    np.testing.assert_array_equal(found, usual)
+
+
+@njit
 def softplus_of(sharpness, amplitudes, out):
     memory.store(out, cones.softplus(sharpness, lanes.load(amplitudes)))
 

@@ -13,6 +13,7 @@ from .peaks import point_in_cone
 
 BIT, NONE = np.uint32(1), np.uint32(0)
 ZERO, ONE = np.float32(0), np.float32(1)
+ALIKE = np.float32(1e-6)  # cosines; several times the rounding of each
 
 
 @compiled
@@ -32,6 +33,31 @@ def nearest_index(directions, neighbours, x, y, z):
             return i
 
 
+@compiled
+def nearest_from(directions, neighbours, near, x, y, z):
+    """Return what :func:`nearest_index` does, sooner: climb from a direction of the set nearby.
+
+    Two paths end at different directions only where those are as near as rounding can tell; then
+    the path that everyone takes decides.
+    """
+    i = np.uint64(near)
+    best = directions[i, 0] * x + directions[i, 1] * y + directions[i, 2] * z
+    while True:
+        start, second = i, -ONE
+        for n in range(N_NEIGHBOURS):  # without a branch: which is the nearest cannot be foretold
+            j = np.uint64(neighbours[start, n])
+            cosine = directions[j, 0] * x + directions[j, 1] * y + directions[j, 2] * z
+            lower = cosine if cosine < best else best
+            second = lower if lower > second else second
+            i = j if cosine > best else i
+            best = cosine if cosine > best else best
+        if i == start:
+            break
+    if best - second > ALIKE:
+        return np.int64(i)
+    return nearest_index(directions, neighbours, x, y, z)
+
+
 @inlined
 def allowed_lanes(field, scratch, state, lanes, x, y, z):
     """Return those of a set of lanes that may turn to the directions of all lanes."""
@@ -42,20 +68,43 @@ def allowed_lanes(field, scratch, state, lanes, x, y, z):
     while lanes:
         lane = lowest_bit(lanes)
         lanes &= lanes - BIT
-        i = nearest_index(sets[0], sets[1], state.ux[lane], state.uy[lane], state.uz[lane])
-        j = nearest_index(sets[0], sets[1], tried[0, lane], tried[1, lane], tried[2, lane])
+        i, u = state.facing[lane], (state.ux[lane], state.uy[lane], state.uz[lane])
+        i = nearest_from(sets[0], sets[1], i, u[0], u[1], u[2])
+        j = nearest_from(sets[0], sets[1], i, tried[0, lane], tried[1, lane], tried[2, lane])
+        state.facing[lane] = j
         if not field.allowed[i, j]:
+            state.facing[lane] = i
             allowed &= ~(BIT << np.uint32(lane))
     return allowed
+
+
+@inlined
+def any_allowed(field, scratch, state, lane, which, x, y, z):
+    """Tell whether one lane may turn to any of those of N_LANES directions that are set."""
+    store_to(scratch.tried, 0, x)
+    store_to(scratch.tried, N_LANES, y)
+    store_to(scratch.tried, 2 * N_LANES, z)
+    tried, sets = scratch.tried, (field.directions, field.neighbours)
+    u = state.ux[lane], state.uy[lane], state.uz[lane]
+    i = nearest_from(sets[0], sets[1], state.facing[lane], u[0], u[1], u[2])
+    while which:
+        k = lowest_bit(which)
+        which &= which - BIT
+        j = nearest_from(sets[0], sets[1], i, tried[0, k], tried[1, k], tried[2, k])
+        if field.allowed[i, j]:
+            return True
+    return False
 
 
 @inlined
 def keep_allowed(field, amplitudes, ux, uy, uz):
     """Strike out the amplitudes at those of ``field.cone_points`` around u that may not follow."""
     i = nearest_index(field.directions, field.neighbours, ux, uy, uz)
+    j = i
     for k in range(field.cone_points.shape[1]):
         x, y, z = point_in_cone(field.cone_points, k, ux, uy, uz)
-        if not field.allowed[i, nearest_index(field.directions, field.neighbours, x, y, z)]:
+        j = nearest_from(field.directions, field.neighbours, j, x, y, z)
+        if not field.allowed[i, j]:
             amplitudes[k] = NOWHERE
 
 
