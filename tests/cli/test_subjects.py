@@ -15,9 +15,10 @@ import zarr
 
 import napari_tractography as nt
 from napari_tractography.cli import main
-from napari_tractography.cli.subjects import is_pattern, scalar_names, subjects_of
+from napari_tractography.cli.subjects import scalar_names
 from napari_tractography.errors import FileError
 from napari_tractography.files.image_files import open_image
+from napari_tractography.files.subjects import is_pattern, subjects_of
 from napari_tractography.files.volume_files import save_volume
 from napari_tractography.recipes.sources import FodSource, SeedSource
 

@@ -18,6 +18,7 @@ from ..files.formats import (
     tractogram_endings,
     written_tractogram_format,
 )
+from ..files.subjects import is_pattern
 from .flags import (
     add_bids_sidecar,
     add_data_beside,
@@ -27,7 +28,7 @@ from .flags import (
     tractogram_help,
 )
 from .progress import print_result, track_with_progress
-from .subjects import SUBJECT, TABLE, fod_source, is_pattern, replay_subjects, sidecar_path
+from .subjects import SUBJECT, TABLE, fod_source, replay_subjects, sidecar_path
 
 if TYPE_CHECKING:
     from ..recipes.bundle import Bundle

@@ -9,18 +9,15 @@ from __future__ import annotations
 import argparse
 import csv
 import dataclasses
-import glob
-import hashlib
-import json
 import logging
 import re
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..errors import FileError, InvalidParameterError, TractographyError
+from ..files.subjects import Subject, subjects_of
 from .progress import track_with_progress
 
 if TYPE_CHECKING:
@@ -38,46 +35,6 @@ TABLE = "tracts.csv"
 # Columns besides the numbers: what the row is of, and what proves that it is done.
 KEYS = ("subject", "bundle", "file")
 PROOFS = ("digest", "inputs_sha256", "file_sha256")
-
-
-@dataclass(frozen=True, slots=True)
-class Subject:
-    """A subject and the FOD of it."""
-
-    name: str
-    fod: Path
-
-
-def is_pattern(fod: str | None) -> bool:
-    """Tell whether --fod names many files."""
-    return fod is not None and glob.has_magic(fod) and not Path(fod).exists()
-
-
-def subjects_of(pattern: str) -> list[Subject]:
-    """Return the files that a pattern matches, with what tells them apart as their names.
-
-    That is each folder that a wildcard matched, and of a file's name what is before its fixed end.
-    Raises FileError when there are none, or two have one name.
-    """
-    parts = Path(pattern).parts
-    found = []
-    for match in sorted(glob.glob(pattern)):
-        names = [
-            name for part, name in zip(parts[:-1], Path(match).parts, strict=False)
-            if glob.has_magic(part)
-        ]  # fmt: skip
-        if glob.has_magic(parts[-1]):
-            fixed = parts[-1].rpartition("*")[2].rpartition("]")[2].rpartition("?")[2]
-            names.append(Path(match).name.removesuffix(fixed).strip("._-"))
-        found.append(Subject("_".join(names), Path(match)))
-    if not found:
-        raise FileError(f"--fod {pattern} matches no file; check the path, and quote the pattern.")
-    twice = {one.name for one in found if sum(one.name == other.name for other in found) > 1}
-    if twice:
-        raise FileError(
-            f"--fod {pattern} matches more than one FOD of {sorted(twice)[0]}; make it narrower."
-        )
-    return found
 
 
 def scalar_names(patterns: Sequence[str]) -> dict[str, str]:
@@ -223,7 +180,7 @@ def _made(
                 hashes[source.image] = source.sha256_now()
             transferred = bundle.on_fod(dataclasses.replace(source, sha256=hashes[source.image]))
             assert isinstance(transferred.source, Recipe)
-            inputs = inputs_sha256(transferred.source, maps)
+            inputs = transferred.source.inputs_sha256(maps)
             if table.has(subject.name, bundle.name, inputs, out):
                 yield bundle.name, "there"
                 continue
@@ -313,28 +270,6 @@ def fod_source(path: str | Path, recipe: Recipe) -> FodSource:
     return FodSource.file(
         path, basis=recipe.fod.basis, frame=recipe.fod.frame or None, hashed=False
     )
-
-
-def inputs_sha256(recipe: Recipe, maps: dict[str, Path]) -> str:
-    """Return the SHA-256 of all that a row depends on, wherever the FOD lies."""
-    from ..files.hashing import sha256_of
-    from ..maps.scalar_maps import name_of
-    from ..recipes.codec import recipe_content
-
-    bare = dataclasses.replace(
-        recipe,
-        fod=dataclasses.replace(recipe.fod, path=""),
-        versions={},
-        backend="",
-        device="",
-        digest="",
-    )
-    # With the ending, as tables have it that were begun before maps had names of their own.
-    hashes = {
-        name + path.name.removeprefix(name_of(path)): sha256_of(path) for name, path in maps.items()
-    }
-    text = json.dumps([recipe_content(bare), hashes], sort_keys=True)
-    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def _cell(number: float) -> str:

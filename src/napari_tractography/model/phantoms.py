@@ -75,10 +75,15 @@ def make_phantom(name: str, *, affine: ArrayLike | None = None, lmax: int = PHAN
     lmax : int
         Largest degree: even, from 2.
     """
-    phantom = _phantom(name)
+    phantom = drawing(name)
     if lmax not in range(2, MAX_LMAX + 1, 2):
         raise InvalidParameterError(f"lmax = {lmax} is no even number from 2 to {MAX_LMAX}.")
     grid = phantom.grid if affine is None else Grid(phantom.shape, affine)
+    return fod_of_drawing(phantom, grid, name, lmax)
+
+
+def fod_of_drawing(phantom: Phantom, grid: Grid, name: str, lmax: int = PHANTOM_LMAX) -> Fod:
+    """Return the FOD of a drawing on a grid of its shape, in the tournier07 basis."""
     fractions, tangents = _fill(phantom)
     crowding = np.maximum(fractions.sum(axis=0), 1.0)
     zonal = _lobe(lmax)
@@ -96,25 +101,25 @@ def is_phantom(fod: Fod) -> bool:
     """Tell whether an FOD is one that :func:`make_phantom` makes by its name and lmax alone."""
     if fod.name not in _DRAWINGS or fod.input_kind is not SH:
         return False
-    grid = _phantom(fod.name).grid
+    grid = drawing(fod.name).grid
     return fod.grid.shape == grid.shape and np.array_equal(fod.grid.affine, grid.affine)
 
 
 def phantom_mask(name: str) -> NDArray[np.bool_]:
     """Return the (x, y, z) bool mask of the bundles, on the grid of :func:`make_phantom`."""
-    return np.asarray(_fill(_phantom(name))[0].sum(axis=0) >= MASK_FRACTION)
+    return np.asarray(_fill(drawing(name))[0].sum(axis=0) >= MASK_FRACTION)
 
 
 def phantom_lines_mm(name: str, *, affine: ArrayLike | None = None) -> list[list[Curve]]:
     """Return the true centre lines: for each bundle its curves, each (n, 3) float64 RAS+ mm."""
-    phantom = _phantom(name)
+    phantom = drawing(name)
     grid = phantom.grid if affine is None else Grid(phantom.shape, affine)
     return [[grid.to_mm(curve) for curve in bundle.curves] for bundle in phantom.bundles]
 
 
 def phantom_seeds_mm(name: str, *, affine: ArrayLike | None = None) -> NDArray[np.float64]:
     """Return (n_bundles, 3) RAS+ mm: one point on each bundle, good to start streamlines from."""
-    phantom = _phantom(name)
+    phantom = drawing(name)
     grid = phantom.grid if affine is None else Grid(phantom.shape, affine)
     seeds = []
     for bundle in phantom.bundles:
@@ -123,7 +128,8 @@ def phantom_seeds_mm(name: str, *, affine: ArrayLike | None = None) -> NDArray[n
     return grid.to_mm(seeds)
 
 
-def _phantom(name: str) -> Phantom:
+def drawing(name: str) -> Phantom:
+    """Return a phantom as it is drawn. Raises InvalidParameterError when there is none."""
     if name not in _DRAWINGS:
         raise InvalidParameterError(
             f"There is no phantom {name!r}; choose one of {', '.join(_DRAWINGS)}."

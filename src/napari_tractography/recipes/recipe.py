@@ -8,14 +8,19 @@ command and the plugin.
 from __future__ import annotations
 
 import dataclasses
+import hashlib
+import json
 import logging
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from os import PathLike
 from pathlib import Path
 from typing import Unpack
 
 from ..errors import FileError, InvalidRegionError, TractographyError
+from ..files.hashing import sha256_of
 from ..files.paths import existing_file
+from ..maps.scalar_maps import name_of
 from ..model.fod import Fod
 from ..model.masks import mask_on
 from ..model.outcome import Outcome
@@ -266,6 +271,35 @@ class Recipe:
             backend=backend,
             device=device_of(backend),
         )
+
+    def inputs_sha256(self, maps: Mapping[str, Path] | None = None) -> str:
+        """Return the SHA-256 of all that a result depends on, wherever the FOD lies.
+
+        Parameters
+        ----------
+        maps : mapping of str to Path, optional
+            Scalar maps that are measured with it, by name.
+
+        Raises
+        ------
+        FileError
+            When a map cannot be read.
+        """
+        bare = dataclasses.replace(
+            self,
+            fod=dataclasses.replace(self.fod, path=""),
+            versions={},
+            backend="",
+            device="",
+            digest="",
+        )
+        # With the ending, as tables have it that were begun before maps had names of their own.
+        hashes = {
+            name + path.name.removeprefix(name_of(path)): sha256_of(path)
+            for name, path in (maps or {}).items()
+        }
+        text = json.dumps([recipe_content(bare), hashes], sort_keys=True)
+        return hashlib.sha256(text.encode()).hexdigest()
 
     def makes_as(self, other: Recipe) -> bool:
         """Tell whether both make the same streamlines, whatever is known of their results."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import time
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
@@ -33,6 +33,8 @@ from .versions import differing_versions, installed_versions
 from .work import Done
 
 logger = logging.getLogger(__name__)
+
+WAIT_S = 0.01  # between two looks at which calls are done
 
 
 class Cluster:
@@ -181,6 +183,73 @@ class Cluster:
                     report.n_seeds += done.n_seeds
                     report.n_streamlines += done.n_streamlines
                     yield done.result
+
+    def each(
+        self, function: Callable[..., Any], calls: Sequence[tuple[Any, ...]], shared: Any
+    ) -> Generator[tuple[int, Any] | None, None, None]:
+        """Call a function on the workers, and yield what it returns, as that comes.
+
+        A call goes to the same worker as one of the same number before, while workers stay, where
+        it finds what it kept.
+
+        Parameters
+        ----------
+        function : callable
+            Of a module that workers have.
+        calls : sequence of tuple
+            The first arguments of each call.
+        shared : object
+            The last argument of all.
+
+        Yields
+        ------
+        tuple of int and object, or None
+            The number of the call, and what it returned; None now and then meanwhile. Closing the
+            generator cancels what is not done.
+
+        Raises
+        ------
+        BackendError
+            When too many workers are lost; a LostClusterError when the scheduler is.
+        """
+        with self._explained():
+            while not self.n_workers:
+                yield from self._connection.reconnected()
+                yield None
+                time.sleep(HEARTBEAT_S)
+            self._compare_versions()
+            addresses = sorted(self._connection.known)
+            there = self.client.scatter(shared, broadcast=True, hash=False)
+            futures = {
+                self.client.submit(
+                    function,
+                    *call,
+                    there,
+                    pure=False,
+                    retries=RETRIES,
+                    workers=[addresses[number % len(addresses)]],
+                    allow_other_workers=True,
+                ): number
+                for number, call in enumerate(calls)
+            }
+            try:
+                yield from self._as_completed(futures)
+            finally:
+                with contextlib.suppress(OSError):  # of a scheduler that is gone
+                    self.client.cancel([*futures, there], force=True)
+
+    @staticmethod
+    def _as_completed(
+        futures: dict[Any, int],
+    ) -> Generator[tuple[int, Any] | None, None, None]:
+        left = dict(futures)
+        while left:
+            done = [future for future in left if future.done()]
+            for future in done:
+                yield left.pop(future), future.result()
+            if not done:
+                yield None
+                time.sleep(WAIT_S)
 
     def _results(
         self,
