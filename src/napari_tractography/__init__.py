@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from .model.seeds import Seeds as Seeds
     from .model.stop import StopReason as StopReason
     from .model.tissues import Tissues as Tissues
+    from .recipes.cohort import Cohort as Cohort
     from .recipes.project import Project as Project
     from .recipes.recipe import Recipe as Recipe
     from .streamlines.streaming import save_chunks as save_chunks
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     from .tracking.engine import track_between as track_between
 
 _HOMES = {
+    "Cohort": "recipes.cohort",
     "Fod": "model.fod",
     "Grid": "geometry.grid",
     "Project": "recipes.project",

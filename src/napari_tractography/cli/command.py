@@ -22,6 +22,7 @@ from ..errors import InvalidParameterError, TractographyError
 from ..version import __version__
 from .bench import add_bench
 from .coherence import add_coherence
+from .cohort import add_cohort
 from .connectome import add_connectome
 from .demo import add_demo
 from .density import add_density
@@ -130,6 +131,7 @@ def make_parser() -> argparse.ArgumentParser:
         add_visitation,
         add_connectome,
         add_coherence,
+        add_cohort,
         add_page,
         add_replay,
         add_bench,

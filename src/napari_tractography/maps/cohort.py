@@ -8,14 +8,16 @@ called by the command, the plugin and scripts.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from os import PathLike
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ..errors import InvalidParameterError
 from ..geometry.grid import Grid
+from ..runtime.scalars import is_count
 from ..streamlines.tractogram import Tractogram
 from .spreadsheets import Table, cell
 from .traversal import count_passes
@@ -89,6 +91,11 @@ class CohortResult:
     inputs_sha256 : tuple of str
         Of all that each subject's streamlines depend on, as ``replay`` has it in its table; empty
         without a recipe.
+
+    Raises
+    ------
+    InvalidParameterError
+        When `min_streamlines` is no whole number from 1.
     """
 
     names: tuple[str, ...]
@@ -102,6 +109,11 @@ class CohortResult:
     )  # of each subject, see passed_voxels; found where it is not given
 
     def __post_init__(self) -> None:
+        if not is_count(self.min_streamlines):
+            raise InvalidParameterError(
+                f"min_streamlines = {self.min_streamlines!r} is impossible; give a whole number "
+                "from 1."
+            )
         if len(self.passed) != len(self.tractograms):
             found = tuple(passed_voxels(each, self.grid) for each in self.tractograms)
             object.__setattr__(self, "passed", found)
@@ -202,18 +214,18 @@ class CohortResult:
             f"{int((reached == len(self)).sum())}; {', '.join(least)} differ most"
         )
 
+    def changed_since(self, rows: Sequence[Mapping[str, str]]) -> list[str]:
+        """Return the subjects whose streamlines are no longer those of a table's rows.
 
-def changed_subjects(rows: Sequence[dict[str, str]], table: Table) -> list[str]:
-    """Return the subjects whose streamlines are no longer those of a table that was written.
-
-    Those whose inputs are others, or not known, are not compared.
-    """
-    now = {row[0]: dict(zip(table.header, row, strict=True)) for row in table.rows}
-    return [
-        row["subject"]
-        for row in rows
-        if row["subject"] in now
-        and row["inputs_sha256"]
-        and row["inputs_sha256"] == now[row["subject"]]["inputs_sha256"]
-        and row["digest"] != now[row["subject"]]["digest"]
-    ]
+        Those whose inputs are others, or not known, are not compared.
+        """
+        table = self.table()
+        now = {row[0]: dict(zip(table.header, row, strict=True)) for row in table.rows}
+        return [
+            row["subject"]
+            for row in rows
+            if (own := now.get(row["subject"]))
+            and own["inputs_sha256"]
+            and own["inputs_sha256"] == row["inputs_sha256"]
+            and own["digest"] != row["digest"]
+        ]

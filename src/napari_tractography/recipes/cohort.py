@@ -148,11 +148,14 @@ class _Subject:
                 self.table.keep_near(points, rings)
 
     def forget(self) -> None:
-        """Keep nothing but what it takes to read again."""
-        with self.lock:
-            self._whole = None
-            if self.table is not None:
-                self.table.clear()
+        """Keep nothing but what it takes to read again, unless it is in use."""
+        if self.lock.acquire(blocking=False):
+            try:
+                self._whole = None
+                if self.table is not None:
+                    self.table.clear()
+            finally:
+                self.lock.release()
 
     def _read(self) -> Fod:
         if isinstance(self._source, Fod):
@@ -211,8 +214,10 @@ class _Shelf:
         with self._lock:
             if found is not None and self.n_bytes > self.max_bytes:
                 subject.shrink(found, request)
-            if self.n_bytes > self.max_bytes:
-                subject.forget()
+            for other in (subject, *self.subjects[::-1]):
+                if self.n_bytes <= self.max_bytes:
+                    break
+                other.forget()
         return found
 
 
@@ -363,10 +368,12 @@ class Cohort:
         min_streamlines: int = 1,
         backend: str | Cluster = "auto",
         n_threads: int | None = None,
+        advance: Callable[[int], None] = lambda n_done: None,
     ) -> CohortResult:
         """Make a recipe's streamlines in all subjects, edits included; see :meth:`track`.
 
         Weights and edits by streamline number are left out, as they belong to other streamlines.
+        `advance` is called with how many subjects are done.
 
         Raises
         ------
@@ -376,7 +383,11 @@ class Cohort:
             As :meth:`track`.
         """
         inputs = self.inputs_of(recipe)
-        found = dict(self.iter_track(inputs, backend=backend, n_threads=n_threads))
+        found: dict[int, Tractogram] = {}
+        advance(0)
+        for number, tractogram in self.iter_track(inputs, backend=backend, n_threads=n_threads):
+            found[number] = tractogram
+            advance(len(found))
         recipes = self.recipes_of(recipe)
         edited = {number: recipes[number].edit(found[number]) for number in found}
         return self.result(edited, min_streamlines=min_streamlines, recipes=recipes)
