@@ -68,7 +68,7 @@ def enlarged(coefficients: NDArray[Any], affine: NDArray[Any], *, name: str) -> 
     return noisy(np.moveaxis(fine, 0, 3), affine @ to_coarse, name=f"{name} enlarged")
 
 
-def noisy(coefficients: NDArray[Any], affine: NDArray[Any], *, name: str) -> Fod:
+def noisy(coefficients: NDArray[Any], affine: NDArray[Any], *, name: str, seed: int = 0) -> Fod:
     """Return the FOD at lmax 8 with noise on every coefficient of the voxels that hold tissue.
 
     Real FODs are noisy; above the lmax that is given there is nothing but noise. Voxels whose first
@@ -79,12 +79,14 @@ def noisy(coefficients: NDArray[Any], affine: NDArray[Any], *, name: str) -> Fod
     coefficients : (x, y, z, n) array
     affine : (4, 4) array
     name : str
+    seed : int
+        Of the noise.
     """
     from napari_tractography import Fod
 
     largest = float(coefficients[..., 0].max())
     tissue = coefficients[..., 0] > TISSUE * largest
-    rng = np.random.default_rng(0)
+    rng = np.random.default_rng(seed)
     noise = rng.standard_normal((np.count_nonzero(tissue), N_COEFFICIENTS), np.float32)
     values = np.float32(NOISE * largest) * noise
     values[:, : coefficients.shape[3]] += coefficients[tissue]

@@ -25,7 +25,7 @@ from .cache import provide_table
 from .data import FodTable, empty_rows
 
 BRICK = 4  # voxels along each axis that are read together
-GROWTH = 2  # bricks beyond those that are missing, so that streamlines take few rounds
+GROWTH = 1  # bricks beyond those that are missing, so that streamlines take few rounds
 _WITHIN = np.indices((BRICK, BRICK, BRICK)).reshape(3, -1).T
 
 # Takes (n,) voxels, numbered in C order and rising; returns their (n, n_coefficients) float32.
