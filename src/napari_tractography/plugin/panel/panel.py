@@ -41,6 +41,8 @@ from .display.pictures import Pictures
 from .display.view import ViewSection
 from .docks import PanelDocks, column, scrolled
 from .keys import close_keys, open_keys
+from .measure.cohort import TITLE as COHORT
+from .measure.cohort import CohortSection
 from .measure.section import MeasureSection
 from .output_menu import OutputMenu
 from .project_button import ProjectButton
@@ -74,6 +76,9 @@ if TYPE_CHECKING:
 
 POLL_MS = 100
 RUN_HELP = "Track from every seed, into the selected bundle."
+COHORT_HELP = (
+    "In which share of many subjects a place is reached from the same seeds, and who differs."
+)
 NOTHING_TO_TRACK = "These streamlines were opened from a file; make a new bundle to track one."
 MIN_WIDTH = 360
 MOST_ENTRIES = 24  # of a choice, that are seen at once
@@ -132,6 +137,7 @@ class TractographyPanel(QWidget):  # type: ignore[misc]
             self.selection,
             self.dissection,
             self.measure,
+            self.cohort,
             self.regions,
             self.tissues,
             self.appearance,
@@ -192,6 +198,7 @@ class TractographyPanel(QWidget):  # type: ignore[misc]
         self.selection = SelectionSection(self.session)
         self.dissection = Dissection(self.bundles, self.filtering)
         self.measure = MeasureSection(self.session, self.bundles)
+        self.cohort = CohortSection(self.session, self.data)
 
         regions = Section("Regions", self.regions, is_open=False)
         self.regions.inactive_added.connect(lambda: regions.header.setChecked(True))
@@ -205,13 +212,14 @@ class TractographyPanel(QWidget):  # type: ignore[misc]
             Section("More parameters", more, is_open=False),
             Section("Display", self.appearance, is_open=False),
             Section("Selection", self.selection, self.dissection, is_open=False),
-            Section("Measure", self.measure, is_open=False),
+            Section("Measure", self.measure, self.cohort, is_open=False),
             Section("View", self.scene, is_open=False),
             Section("Device", self.device, is_open=False),
         ]
         inside = column(sections)
         self.docks = PanelDocks(self, inside, sections, self._undo_keys.take)
         self.output.menu().addAction(self.docks.action)
+        add_entry(self.output.menu(), f"{COHORT}...", self.ask_cohort, COHORT_HELP)
         self.forms += [
             self.appearance.form,
             self.dissection.form,
@@ -464,6 +472,12 @@ class TractographyPanel(QWidget):  # type: ignore[misc]
             self.filtering.follow()
             self.results.show_bundle(bundle)
             self.save_button.refresh()
+
+    def ask_cohort(self) -> None:
+        """Ask for many subjects, and show below the measures who differs."""
+        self.cohort.ask()
+        if self.cohort.runs.cohort is not None:
+            self.docks.show("Measure")
 
     # -- parameters and running ----------------------------------------------------------------
 

@@ -59,7 +59,7 @@ def grid_of_layer(layer: Layer, space: DisplaySpace) -> Grid:
 
 def density_layers(counter: Counter, lines: Tractogram, grid: Grid, name: str) -> list[Layer]:
     """Return how many streamlines pass each voxel."""
-    return [_map_layer(density(counter.over(lines), grid), grid, f"{name} density")]
+    return [map_layer(density(counter.over(lines), grid), grid, f"{name} density")]
 
 
 def mask_layers_of(counter: Counter, lines: Tractogram, grid: Grid, name: str) -> list[Layer]:
@@ -71,15 +71,15 @@ def mask_layers_of(counter: Counter, lines: Tractogram, grid: Grid, name: str) -
 
 def end_layers(counter: Counter, lines: Tractogram, grid: Grid, name: str) -> list[Layer]:
     """Return how many streamlines end in each voxel."""
-    return [_map_layer(density(counter.over(lines), grid, ends_only=True), grid, f"{name} ends")]
+    return [map_layer(density(counter.over(lines), grid, ends_only=True), grid, f"{name} ends")]
 
 
 def visitation_layers(counter: Counter, lines: Tractogram, grid: Grid, name: str) -> list[Layer]:
     """Return the probability that a streamline visits each voxel, and its standard error below."""
     found = visitation(counter.over(lines), grid)
-    error = _map_layer(found.standard_error, grid, f"{name} visitation error")
+    error = map_layer(found.standard_error, grid, f"{name} visitation error")
     error.visible = False
-    shown = _map_layer(found.probability, grid, f"{name} visitation")
+    shown = map_layer(found.probability, grid, f"{name} visitation")
     for layer in (error, shown):
         layer.metadata[VISITATION_KEY] = found
     return [error, shown]
@@ -112,7 +112,8 @@ def visitation_of(layers: Any) -> Visitation | None:
     return None
 
 
-def _map_layer(values: NDArray[Any], grid: Grid, name: str) -> Layer:
+def map_layer(values: NDArray[Any], grid: Grid, name: str) -> Layer:
+    """Return an image of numbers from 0, (x, y, z), of which 0 is transparent."""
     space = DisplaySpace.of(grid)
     most = float(values.max()) or 1.0
     kwargs = space.layer_kwargs

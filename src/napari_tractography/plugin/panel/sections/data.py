@@ -203,7 +203,7 @@ class DataSection(QWidget):  # type: ignore[misc]
         layer = Layer.create(*layer_data)
         layer.metadata[PATH_KEY] = str(path)
         layers = self.session.viewer.layers
-        layers.insert(index_of_lowest(layers, _is_above), layer)  # it would hide the others
+        layers.insert(index_of_lowest(layers, is_above_volumes), layer)  # it would hide the others
         return layer
 
     def _open_fod(self) -> None:
@@ -311,7 +311,7 @@ class DataSection(QWidget):  # type: ignore[misc]
             layer.opacity = self._opacity[now]
 
 
-def _is_above(layer: Layer) -> bool:
+def is_above_volumes(layer: Layer) -> bool:
     """Return whether volumes lie below a layer: seeds, regions and streamlines."""
     return isinstance(layer, Streamlines | SeedPoints | Spheres)
 
