@@ -28,6 +28,7 @@ OTHERS = (
     "A large file opened",
     "A seed dragged live",
     "A sphere moved over a million streamlines",
+    "A seed dragged through many brains",
     "From a click in an image",
 )
 

@@ -55,7 +55,7 @@ def test_map_and_table_are_those_of_the_subjects(
 ) -> None:
     assert main([*WORDS, "--map", "share.nii.gz", "--error", "error.nii.gz"]) == 0
     told = capsys.readouterr().out
-    assert "3 subjects reach" in told
+    assert "voxels are reached in some of 3 subjects" in told
     assert "written to cohort.csv, share.nii.gz, error.nii.gz" in told
     found = rows()
     assert [row["rank"] for row in found] == ["1", "2", "3"]

@@ -210,8 +210,8 @@ class CohortResult:
         reached = self.n_reached
         least = [self.names[number] for number in np.argsort(self.ranks)[:n]]
         return (
-            f"{len(self)} subjects reach {int((reached > 0).sum())} voxels, all of them "
-            f"{int((reached == len(self)).sum())}; {', '.join(least)} differ most"
+            f"{int((reached > 0).sum())} voxels are reached in some of {len(self)} subjects, "
+            f"{int((reached == len(self)).sum())} in all; {', '.join(least)} differ most"
         )
 
     def changed_since(self, rows: Sequence[Mapping[str, str]]) -> list[str]:

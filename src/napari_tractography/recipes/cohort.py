@@ -270,7 +270,9 @@ class Cohort:
                 f"max_memory_mb = {max_memory_mb!r} is impossible; give megabytes such as 2048."
             )
         if isinstance(fods, str):
-            found: list[tuple[str, Path | Fod]] = [(s.name, s.fod) for s in subjects_of(fods)]
+            found: list[tuple[str, Path | Fod]] = [
+                (subject.name, subject.fod.absolute()) for subject in subjects_of(fods)
+            ]
         else:
             given = [fod if isinstance(fod, Fod) else Path(fod).absolute() for fod in fods]
             found = list(zip(_names_of(given), given, strict=True))
@@ -522,12 +524,15 @@ class Cohort:
                 yield None
                 continue
             number, (found, sha256) = done
+            if isinstance(found, TractographyError):
+                raise found
             self._hashes[self._paths[number]] = sha256
             yield number, found
 
 
 _on_this_worker = _Shelf(0.0)
-_by_path: dict[str, _Subject] = {}
+# With when the file was written, and its size: it may be another by the next call.
+_by_path: dict[str, tuple[tuple[int, int], _Subject]] = {}
 _worker_lock = threading.Lock()
 
 
@@ -538,16 +543,29 @@ def _track_on_worker(
     folder: str,
     max_bytes: float,
     request: _Request,
-) -> tuple[Tractogram | None, str]:
-    """Track in the FOD of a subject, and keep what was read of it; return its SHA-256, too."""
+) -> tuple[Tractogram | TractographyError | None, str]:
+    """Track in the FOD of a subject, and keep what was read of it; return its SHA-256, too.
+
+    What is wrong is returned: Dask tries again what is raised.
+    """
     key = repr((path, sorted(reading.items())))
+    file = Path(path)
+    stat = file.stat() if file.exists() else None
+    written = (stat.st_mtime_ns, stat.st_size) if stat is not None else (0, 0)
     with _worker_lock:
         _on_this_worker.max_bytes = max_bytes
-        if key not in _by_path:
-            _by_path[key] = _Subject(name, Path(path), reading, folder)
-            _on_this_worker.subjects.append(_by_path[key])
-    found = _on_this_worker.track(_by_path[key], request, np.zeros(1, np.uint8))
-    return found, _by_path[key].sha256
+        known = _by_path.get(key)
+        if known is None or known[0] != written:
+            if known is not None:
+                _on_this_worker.subjects.remove(known[1])
+            known = _by_path[key] = written, _Subject(name, file, reading, folder)
+            _on_this_worker.subjects.append(known[1])
+    subject = known[1]
+    try:
+        found = _on_this_worker.track(subject, request, np.zeros(1, np.uint8))
+    except TractographyError as error:
+        return error, ""
+    return found, subject.sha256
 
 
 def _names_of(fods: Sequence[Path | Fod]) -> list[str]:

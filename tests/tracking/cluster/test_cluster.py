@@ -322,3 +322,31 @@ def test_many_subjects_are_those_of_one_machine(workers, folder, phantom, capsys
     capsys.readouterr()
     assert main(on_cluster) == 0
     assert "0 bundles of 2 subjects made, 2 were there" in capsys.readouterr().out
+
+
+def test_a_cohort_is_that_of_one_machine(workers, folder, phantom):
+    for number in (1, 2, 3):
+        save(phantom, 1 + 0.1 * number, folder / f"sub-{number}" / "wmfod.nii")
+    words = ["track", "fod.nii.gz", "-o", "s.trx", "--seed-sphere", "36,4,-4,3,50", "--quiet"]
+    assert main(words) == 0
+    words = ["cohort", "s.json", "--fod", "sub-*/wmfod.nii", "--quiet"]
+    assert main([*words, "--table", "here.csv", "--map", "here.nii"]) == 0
+    for _ in range(2):  # workers keep what they have read
+        on_cluster = [*words, "--table", "there.csv", "--map", "there.nii", *cluster_of(workers)]
+        assert main(on_cluster) == 0
+        assert Path("there.csv").read_bytes() == Path("here.csv").read_bytes()
+        assert Path("there.nii").read_bytes() == Path("here.nii").read_bytes()
+    rows = list(csv.DictReader(Path("here.csv").read_text("utf-8").splitlines()))
+    assert all(int(row["n_streamlines"]) > 0 for row in rows)
+
+
+def test_what_is_wrong_in_a_subject_is_told_from_a_worker(workers, folder, phantom):
+    save(phantom, 1.0, folder / "sub-1" / "wmfod.nii")
+    (folder / "sub-2").mkdir()
+    (folder / "sub-2" / "wmfod.nii").write_bytes(b"no image")
+    files = [folder / f"sub-{number}" / "wmfod.nii" for number in (1, 2)]
+    seeds = nt.Seeds.in_sphere([36.0, 4, -4], 3.0, 10)
+    with pytest.raises(nt.errors.FileError, match=r"^sub-2: "):
+        nt.Cohort(files).track(seeds, backend=workers)
+    with pytest.raises(InvalidParameterError, match="in memory are not sent"):
+        nt.Cohort([phantom, phantom]).track(seeds, backend=workers)

@@ -92,7 +92,7 @@ def test_map_and_rows_are_those_of_python(
     ]
     assert table.item(0, 0).text() == "sub-3"
     assert table.item(0, 2).text() == str(len(found.tractograms[2]))
-    assert f"{N_SUBJECTS} subjects reach" in panel.cohort.note.text()
+    assert f"in some of {N_SUBJECTS} subjects" in panel.cohort.note.text()
     assert steps[-1].result is not None
 
 

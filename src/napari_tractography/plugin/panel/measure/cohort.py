@@ -91,7 +91,14 @@ class CohortSection(QWidget):  # type: ignore[misc]
         self.save_button.clicked.connect(lambda: self._ask_save())
         self.stop = button("Stop", "Track in these subjects no more; the map stays.")
         self.stop.clicked.connect(self.close_cohort)
-        stack(self, self.note, self.table, row(self.save_button, self.stop), spacing=5)
+        stack(
+            self,
+            wrapped(f"<b>{TITLE}</b>"),
+            self.note,
+            self.table,
+            row(self.save_button, self.stop),
+            spacing=5,
+        )
         self.runs.stepped.connect(self._on_step)
         self.runs.failed.connect(lambda text: show_text(self.note, text))
         self.hide()
@@ -152,8 +159,8 @@ class CohortSection(QWidget):  # type: ignore[misc]
         n = result.n_reached
         show_text(
             self.note,
-            f"{plural(len(result), 'subject')} reach {int((n > 0).sum()):,} voxels, and all of "
-            f"them {int((n == len(result)).sum()):,}.",
+            f"{int((n > 0).sum()):,} voxels are reached in some of "
+            f"{plural(len(result), 'subject')}, {int((n == len(result)).sum()):,} in all.",
         )
         self._show_rows(step)
         self.save_button.setEnabled(True)
