@@ -37,6 +37,7 @@ from ..runtime.scalars import as_float
 from ..streamlines.tractogram import Tractogram
 from ..tracking.cluster.cluster import Cluster
 from ..tracking.engine import iter_chunks, log_warnings
+from ..tracking.execution import Runner
 from ..tracking.inputs import Execution, InputKeywords, TrackingInput
 from ..tracking.nearby import can_track_near, track_near
 from ..tracking.tables.builders import words_of
@@ -47,14 +48,6 @@ from .sources import FodSource
 MEMORY_MB = 2048.0
 HEARTBEAT_S = 0.02
 HERE = ("auto", "cpu")  # backends of this machine
-
-
-class CohortKeywords(InputKeywords, total=False):
-    """The keywords of a run in a cohort."""
-
-    min_streamlines: int
-    backend: str | Cluster
-    n_threads: int | None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -325,7 +318,11 @@ class Cohort:
         self,
         seeds: Seeds | ArrayLike,
         parameters: TrackingParameters | None = None,
-        **keywords: Unpack[CohortKeywords],
+        *,
+        min_streamlines: int = 1,
+        backend: str | Runner = "auto",
+        n_threads: int | None = None,
+        **keywords: Unpack[InputKeywords],
     ) -> CohortResult:
         """Track the same seeds by the same parameters in all subjects.
 
@@ -354,8 +351,6 @@ class Cohort:
         TractographyError
             When something is wrong with the input, or a file; names the subject.
         """
-        min_streamlines = keywords.pop("min_streamlines", 1)
-        backend, n_threads = keywords.pop("backend", "auto"), keywords.pop("n_threads", None)
         given = seeds if isinstance(seeds, Seeds) else Seeds(seeds)
         inputs = TrackingInput(
             stand_in(self.grid), given, parameters or TrackingParameters(), **keywords
@@ -368,7 +363,7 @@ class Cohort:
         recipe: Recipe,
         *,
         min_streamlines: int = 1,
-        backend: str | Cluster = "auto",
+        backend: str | Runner = "auto",
         n_threads: int | None = None,
         advance: Callable[[int], None] = lambda n_done: None,
     ) -> CohortResult:
@@ -452,7 +447,7 @@ class Cohort:
         self,
         inputs: TrackingInput,
         *,
-        backend: str | Cluster = "auto",
+        backend: str | Runner = "auto",
         n_threads: int | None = None,
     ) -> Iterator[tuple[int, Tractogram]]:
         """Track inputs in all subjects; yield the number and the tractogram of each as it is done.
@@ -474,7 +469,7 @@ class Cohort:
     def iter_done(
         self,
         inputs: TrackingInput,
-        backend: str | Cluster = "auto",
+        backend: str | Runner = "auto",
         n_threads: int | None = None,
     ) -> Generator[tuple[int, Tractogram] | None, None, None]:
         """Track as :meth:`iter_track`, and yield None now and then, so that it can be closed."""

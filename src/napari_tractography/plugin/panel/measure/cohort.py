@@ -266,7 +266,8 @@ class CohortDialog(QDialog):  # type: ignore[misc]
 
     def fods(self) -> str | list[str]:
         """Return the pattern, or the files."""
-        parts = [part.strip() for part in self.line.text().split(SEPARATOR) if part.strip()]
+        text = str(self.line.text())
+        parts = [part.strip() for part in text.split(SEPARATOR) if part.strip()]
         if len(parts) == 1 and is_pattern(parts[0]):
             return parts[0]
         return parts
