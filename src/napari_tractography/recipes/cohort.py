@@ -99,8 +99,10 @@ class _Subject:
     @property
     def n_bytes(self) -> int:
         """Memory in bytes."""
-        kept = 0 if self._whole is None else _bytes_of(self._whole)
-        return kept + (0 if self.table is None else self.table.n_bytes)
+        whole = None if isinstance(self._source, Fod) else self._whole
+        return (0 if whole is None else _bytes_of(whole)) + (
+            0 if self.table is None else self.table.n_bytes
+        )
 
     def track(self, request: _Request, stop: NDArray[np.uint8]) -> Tractogram | None:
         """Track in the FOD of the subject; None when `stop`, (1,) uint8, was set meanwhile."""
