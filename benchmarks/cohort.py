@@ -16,7 +16,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import json
-import resource
+import re
 import statistics
 import sys
 import tempfile
@@ -52,7 +52,7 @@ NAMES = {
     "n_voxels": "voxels held, of a subject",
     "of_voxels": "of so many with an FOD",
     "kept_mb": "memory that is kept, MB",
-    "peak_mb": "peak memory of the program, MB",
+    "program_mb": "memory of the program then, without mapped files, MB",
     "n_streamlines": "streamlines",
 }
 
@@ -92,6 +92,12 @@ def written(folder: Path, n: int) -> tuple[list[Path], nt.Fod]:
     return files, first
 
 
+def own_memory_mb() -> float:
+    """Return the memory of this process; pages of files that are mapped are the system's."""
+    found = re.search(r"RssAnon:\s+(\d+) kB", Path("/proc/self/status").read_text("utf-8"))
+    return int(found[1]) / 1e3 if found else 0.0
+
+
 def measure(cohort: nt.Cohort, first: nt.Fod, **how: Any) -> dict[str, float]:
     """Return the figures of a cohort."""
     parameters = nt.TrackingParameters.for_fod(first)
@@ -127,7 +133,7 @@ def measure(cohort: nt.Cohort, first: nt.Fod, **how: Any) -> dict[str, float]:
     tables = [each.table for each in cohort._shelf.subjects if each.table is not None]
     found["n_voxels"] = statistics.mean([table.n_voxels for table in tables] or [0])
     found["kept_mb"] = cohort.n_bytes / 1e6
-    found["peak_mb"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3
+    found["program_mb"] = own_memory_mb()
     found["n_streamlines"] = sum(len(each) for each in done.values())
     seeds = nt.Seeds.in_sphere(start, RADIUS_MM, N_SEEDS)
     for number in {0, len(cohort) - 1}:
