@@ -25,7 +25,7 @@ from napari_tractography.version import __version__
 PROGRAM = Path(sys.executable).with_name("napari-tractography")
 COMMANDS = (
     "track", "info", "select", "measure", "profile", "density", "visitation", "connectome",
-    "coherence", "page", "replay", "bench", "demo",
+    "coherence", "cohort", "page", "replay", "bench", "demo",
 )  # fmt: skip
 # What stands for a path in the help.
 PATHS = {
