@@ -249,6 +249,7 @@ def test_without_webgl_it_is_a_still_picture_of_the_same(browser: Browser, writt
     assert browser.text("status").count(".") == 1
     assert "without WebGL" in browser.text("status")
     browser.evaluate("document.getElementById('status').hidden = true")
+    at_rest(browser)
     assert place_of(browser, red) == pytest.approx([19.5, 20.5, -30, 30], abs=1.0)
     assert place_of(browser, green) == pytest.approx([-30, 30, 39.5, 40.5], abs=1.0)
     assert place_of(browser, grey) == pytest.approx([-17, -1, -37, 35], abs=1.0)

@@ -89,7 +89,73 @@ def test_a_page_tracks_the_streamlines_of_the_cpu(
     assert digest_of(browser) == lines.digest()
     assert "the same as the recipe's" in browser.text("live-told")
     assert browser.complaints == []
-    assert len(browser.requests) == 1
+    # The page, and the worker that it makes of its own text.
+    assert [request.partition(":")[0] for request in browser.requests] == ["file", "blob"]
+
+
+@in_browser
+@pytest.mark.parametrize(
+    "before",
+    [
+        pytest.param("delete window.Worker;", id="none"),
+        pytest.param("window.Worker = class { constructor() { throw 0; } };", id="forbidden"),
+        pytest.param(
+            "const Before = Worker; window.Worker = class extends Before {"
+            "constructor() { super('data:text/javascript,'); } };",
+            id="policy",
+        ),
+    ],
+)
+def test_without_a_worker_the_page_itself_tracks(
+    browser: Browser, tmp_path: Path, before: str
+) -> None:
+    lines = written(tmp_path / "page.html", inputs_of())
+    assert browser.open(tmp_path / "page.html", before=before) == "ready"
+    assert digest_of(browser) == lines.digest()
+    assert not [request for request in browser.requests if request.startswith("blob:")]
+
+
+ANSWERS = """
+    window.answers = [];
+    const Before = Worker;
+    window.Worker = class extends Before {
+      constructor(...rest) {
+        super(...rest);
+        this.addEventListener("message", ({ data }) => window.answers.push(data));
+      }
+    };
+    function drag() {
+      const ring = document.getElementById("seed");
+      ring.setPointerCapture = () => {};
+      const event = (name, x) => ring.dispatchEvent(new PointerEvent(name, { clientX: x }));
+      event("pointerdown", 0);
+      for (let x = 1; x < 6; x++) event("pointermove", x);
+      event("pointerup", 5);
+    }
+    new MutationObserver(() => document.documentElement.dataset.state && drag()).observe(
+      document, { attributes: true, subtree: true, attributeFilter: ["data-state"] });
+"""
+
+
+@in_browser
+def test_the_newest_place_of_seeds_ends_the_work_for_those_before(
+    browser: Browser, tmp_path: Path
+) -> None:
+    """The seeds are dragged as soon as the page tracks the recipe's."""
+    inputs = inputs_of(n=2000)
+    written(tmp_path / "page.html", inputs)
+    browser.open(tmp_path / "page.html", before=ANSWERS)
+    found = digest_of(browser)
+    shift = np.array(json.loads(browser.evaluate("document.getElementById('seed').dataset.shift")))
+    moved = nt.Seeds.at((inputs.seeds.positions_mm + shift).astype(np.float32))
+    assert found == tracked(inputs, moved).digest()
+    done = "window.answers.filter((answer) => answer.isDone).map((answer) => answer.id)"
+    assert browser.evaluate(done) == [6]
+    first, last = browser.evaluate(
+        "(({ 0: a, length, [length - 1]: b }) => [a.n_lines, b.n_lines])"
+        "(window.answers.filter((answer) => answer.id === 6))"
+    )
+    assert 0 < first < last  # a part at first, and all in the end
 
 
 @in_browser
@@ -166,14 +232,15 @@ def test_a_bundle_that_is_not_there_is_refused(tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir())
 
 
-def test_webassembly_is_allowed_where_it_is_there_alone(tmp_path: Path) -> None:
+def test_webassembly_and_a_worker_are_allowed_where_they_are_there_alone(tmp_path: Path) -> None:
     lines = written(tmp_path / "live.html", inputs_of(n=5))
     save_page(tmp_path / "dead.html", [PageBundle("arc", lines)])
     policies = [
         next(line for line in ReadPage(tmp_path / name).text.splitlines() if "Policy" in line)
         for name in ("live.html", "dead.html")
     ]
-    assert ["'wasm-unsafe-eval'" in policy for policy in policies] == [True, False]
+    for rule in "'wasm-unsafe-eval'", "worker-src blob:":
+        assert [rule in policy for policy in policies] == [True, False]
 
 
 @pytest.mark.parametrize(

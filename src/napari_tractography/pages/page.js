@@ -442,27 +442,184 @@
 
   // -- tracking ---------------------------------------------------------------------------------
 
-  // The bundle whose seeds are dragged, tracked by the kernel in batches between frames. Its seeds
-  // are those of the recipe, all moved alike: where they have not been moved, streamlines are the
-  // recipe's to the bit.
-  class Live {
-    static async open(content) {
-      const [image, positions, kernel] = await Promise.all(
-        ["image", "positions", "kernel"].map((part) => inflated(`live-${part}`)));
+  // Track what is asked for at the other end of a port, the newest first. A worker is made of this
+  // function's text, which therefore takes nothing from around it.
+  //
+  // Asked for is { id, shift, chosen, isMoved }: seeds are those of the recipe, all moved alike by so
+  // many mm; where neither they nor a parameter were moved, streamlines are the recipe's to the bit.
+  // Answers have the id: first the streamlines of an even part of the seeds, after a time that is too
+  // short to wait for, then more, in the end all with their digest. Something newer ends that, but for
+  // the first answer: else nothing would be seen while a hand moves.
+  function serve(port) {
+    const FIRST_MS = 20, SLICE_MS = 8, BETWEEN_MS = 150;
+    const GOLDEN = 0.6180339887498949;
+    let setup, content, buffer, kernel, positions, views, order;
+    let newest = null, run = null;
+
+    async function open(given) {
+      setup = given;
+      content = setup.content;
       const memory = new WebAssembly.Memory({ initial: Math.ceil(content.bytes / 65536) });
-      const { instance } = await WebAssembly.instantiate(kernel, { env: { memory } });
+      const { instance } = await WebAssembly.instantiate(setup.kernel, { env: { memory } });
       if (instance.exports.__heap_base.value > content.base) throw new RangeError("no room for its tables");
-      new Uint8Array(memory.buffer, content.base).set(image);
+      kernel = instance.exports.track;
+      buffer = memory.buffer;
+      new Uint8Array(buffer, content.base).set(setup.image);
       const [address, packed] = content.batch;
-      new Uint8Array(memory.buffer, address).set(packed.match(/../g).map((byte) => parseInt(byte, 16)));
-      return new Live(content, memory.buffer, instance.exports.track, new Float32Array(positions.buffer));
+      new Uint8Array(buffer, address).set(packed.match(/../g).map((byte) => parseInt(byte, 16)));
+      views = new DataView(buffer);
+      positions = new Float32Array(setup.positions.buffer);
+      const place = (batch) => (batch * GOLDEN) % 1;
+      order = [...Array(Math.ceil(content.n_seeds / content.batch_size)).keys()].sort((a, b) => place(a) - place(b));
     }
 
-    constructor(content, buffer, kernel, positions) {
-      Object.assign(this, { content, buffer, kernel, positions, size: 1 });
-      this.views = new DataView(buffer);
+    function begin(wanted) {
+      const { chosen } = wanted, threshold = content.thresholds[chosen.threshold];
+      const [field, settings] = content.cones[chosen.angle][+(threshold > 0)];
+      views.setFloat32(settings + content.threshold_at, threshold, true);
+      views.setFloat32(settings + content.floor_at, chosen.floor * content.floor_unit, true);
+      run = { ...wanted, field, settings, next: 0, n_points: 0, n_lines: 0, parts: [], told: 0, wait: BETWEEN_MS };
+    }
+
+    // Track the seeds of one batch.
+    function step() {
+      const { arrays, batch_size: size } = content, [batch] = content.batch, number = order[run.next++];
+      const first = number * size, n = Math.min(size, content.n_seeds - first);
+      const seeds = new Float32Array(buffer, arrays.positions, 3 * n);
+      for (let i = 0; i < 3 * n; i++) seeds[i] = positions[3 * first + i] + run.shift[i % 3];
+      views.setUint32(arrays.next, 0, true);
+      views.setUint32(arrays.next_block, 0, true);
+      new Uint8Array(buffer, arrays.tally, 8 * content.n_reasons).fill(0);
+      views.setUint32(batch + content.first_stream, content.first + first, true);
+      views.setUint32(batch + content.n_seeds_at, n, true);
+      kernel(run.field, run.settings, content.regions, batch);
+      const [n_points, n_lines] = [0, 8].map((at) => Number(views.getBigInt64(arrays.totals + at, true)));
+      const offsets = [...new BigInt64Array(buffer, arrays.line_offsets, n_lines + 1)].map(Number);
+      const counts = offsets.slice(1).map((end, line) => end - offsets[line]);
+      run.parts[number] = { points: new Float32Array(buffer, arrays.points, 3 * n_points).slice(), counts };
+      run.n_points += n_points;
+      run.n_lines += n_lines;
+    }
+
+    // SHA-256 of the points, then of where streamlines begin and end, as Tractogram.digest(); null
+    // where a browser takes no file for safe.
+    async function digest({ parts, n_points, n_lines }) {
+      if (!globalThis.crypto?.subtle) return null;
+      const bytes = new Uint8Array(12 * n_points + 8 * (n_lines + 1)), view = new DataView(bytes.buffer, 12 * n_points);
+      let at = 0, line = 0, end = 0;
+      for (const { points, counts } of parts) {
+        bytes.set(new Uint8Array(points.buffer), at);
+        at += points.byteLength;
+        for (const count of counts) view.setBigInt64(8 * ++line, BigInt((end += count)), true);
+      }
+      const found = await crypto.subtle.digest("SHA-256", bytes);
+      return [...new Uint8Array(found)].map((byte) => byte.toString(16).padStart(2, "0")).join("");
+    }
+
+    // As a texture holds them; see pointsOf.
+    function texels({ parts, n_points }) {
+      const { row, low, step } = setup.texture;
+      const made = new Uint16Array(4 * row * Math.max(Math.ceil(n_points / row), 1));
+      let to = 0;
+      for (const part of parts) {
+        if (!part) continue; // not yet
+        let from = 0;
+        for (const count of part.counts)
+          for (let i = 0; i < count; i++, from += 3, to += 4) {
+            for (let axis = 0; axis < 3; axis++)
+              made[to + axis] = Math.min(Math.max((part.points[from + axis] - low[axis]) / step, 0), 65_535);
+            made[to + 3] = (i > 0) | ((i < count - 1) << 1);
+          }
+      }
+      return made;
+    }
+
+    async function answer(isDone) {
+      const mine = run, begun = performance.now();
+      const said = { id: run.id, n_points: run.n_points, n_lines: run.n_lines, isDone: false };
+      if (run.isMoved) {
+        said.texels = texels(run);
+        port.postMessage(said, [said.texels.buffer]);
+        delete said.texels;
+      }
+      mine.told = performance.now();
+      mine.wait = Math.max(BETWEEN_MS, 4 * (mine.told - begun));
+      if (isDone) port.postMessage({ ...said, isDone, digest: await digest(mine) });
+    }
+
+    // A few milliseconds of work; whether there is more.
+    function work() {
+      const isFirst = newest !== null, begun = performance.now();
+      if (isFirst) begin(newest);
+      newest = null;
+      const until = begun + (isFirst ? FIRST_MS : SLICE_MS);
+      while (run.next < order.length && performance.now() < until) step();
+      const isDone = run.next >= order.length;
+      if (isFirst || isDone || performance.now() - run.told > run.wait) answer(isDone).catch(fail);
+      if (isDone) run = null;
+      return !isDone;
+    }
+
+    const fail = (error) => port.postMessage({ error: error.message });
+    // Between two pieces of work, messages come in and, in a page, frames are drawn.
+    const { port1: again, port2: pause } = new MessageChannel();
+    pause.onmessage = () => {
+      try {
+        if (work()) again.postMessage(0);
+      } catch (error) {
+        run = newest = null;
+        fail(error);
+      }
+    };
+    port.onmessage = ({ data }) => {
+      if (data.content) open(data).then(() => port.postMessage({ isOpen: true }), fail);
+      else {
+        if (!run && !newest) again.postMessage(0);
+        newest = data;
+      }
+    };
+  }
+
+  function worker() {
+    return new Worker(URL.createObjectURL(new Blob([`(${serve})(self)`], { type: "text/javascript" })));
+  }
+
+  // The page's own thread, where a browser makes no worker.
+  function channel() {
+    const { port1, port2 } = new MessageChannel();
+    serve(port1);
+    return port2;
+  }
+
+  function opened(port, setup) {
+    return new Promise((resolve, reject) => {
+      port.onmessage = ({ data }) => (data.error ? reject(new Error(data.error)) : resolve(port));
+      port.onerror = (event) => reject(new Error(event.message || "no worker"));
+      port.postMessage(setup);
+    });
+  }
+
+  // The bundle whose seeds are dragged: what of it is moved, and who tracks it.
+  class Live {
+    static async open(page) {
+      const content = page.live, low = page.box_mm[0].map((mm, axis) =>
+        Math.min(mm, page.bundles[content.bundle].low[axis]) - page.radius);
+      const texture = { row: POINTS_A_ROW, low, step: Math.max(page.step_mm, (4 * page.radius) / 65_000) };
+      const [image, positions, kernel] = await Promise.all(
+        ["image", "positions", "kernel"].map((part) => inflated(`live-${part}`)));
+      const setup = { content, image, positions, kernel, texture };
+      let port;
+      try {
+        port = await opened(worker(), setup);
+      } catch {
+        port = await opened(channel(), setup);
+      }
+      return new Live(content, port, texture);
+    }
+
+    constructor(content, port, texture) {
+      Object.assign(this, { content, port, texture, id: 0 });
       this.putBack();
-      this.begin();
     }
 
     putBack() {
@@ -474,141 +631,58 @@
       const { chosen, content } = this;
       return this.shift.some((mm) => mm !== 0) || Object.keys(chosen).some((name) => chosen[name] !== content.own[name]);
     }
-    get isDone() { return this.next >= this.content.n_seeds; }
 
-    // Forget what was tracked; seeds or parameters are others now.
-    begin() {
-      this.next = this.n_points = 0;
-      this.parts = [];
-      const { content, chosen, views } = this;
-      const threshold = content.thresholds[chosen.threshold];
-      [this.field, this.settings] = content.cones[chosen.angle][+(threshold > 0)];
-      views.setFloat32(this.settings + content.threshold_at, threshold, true);
-      views.setFloat32(this.settings + content.floor_at, chosen.floor * content.floor_unit, true);
-    }
-
-    // Track the seeds of one batch, of as many as take a few milliseconds.
-    step() {
-      const { content, buffer, views } = this, { arrays } = content, [batch] = content.batch;
-      const n = Math.min(this.size, content.n_seeds - this.next);
-      const seeds = new Float32Array(buffer, arrays.positions, 3 * n);
-      for (let i = 0; i < 3 * n; i++) seeds[i] = this.positions[3 * this.next + i] + this.shift[i % 3];
-      views.setUint32(arrays.next, 0, true);
-      views.setUint32(arrays.next_block, 0, true);
-      new Uint8Array(buffer, arrays.tally, 8 * content.n_reasons).fill(0);
-      views.setUint32(batch + content.first_stream, content.first + this.next, true);
-      views.setUint32(batch + content.n_seeds_at, n, true);
-      const begun = performance.now();
-      this.kernel(this.field, this.settings, content.regions, batch);
-      const ms = performance.now() - begun;
-      if (ms > 8) this.size = Math.max(1, this.size >> 1);
-      else if (ms < 3) this.size = Math.min(content.batch_size, 2 * this.size);
-      const [n_points, n_lines] = [0, 8].map((at) => Number(views.getBigInt64(arrays.totals + at, true)));
-      const offsets = [...new BigInt64Array(buffer, arrays.line_offsets, n_lines + 1)].map(Number);
-      const counts = offsets.slice(1).map((end, line) => end - offsets[line]);
-      this.parts.push({ points: new Float32Array(buffer, arrays.points, 3 * n_points).slice(), counts });
-      this.n_points += n_points;
-      this.next += n;
-    }
-
-    // Track for so many milliseconds, or until all is done.
-    track(forMs) {
-      const until = performance.now() + forMs;
-      do this.step(); while (!this.isDone && performance.now() < until);
-    }
-
-    get counts() { return this.parts.flatMap((part) => part.counts); }
-
-    // Points, one after the other.
-    points() {
-      const all = new Float32Array(3 * this.n_points);
-      let at = 0;
-      for (const { points } of this.parts) {
-        all.set(points, at);
-        at += points.length;
-      }
-      return all;
-    }
-
-    // SHA-256 of the points, then of where streamlines begin and end, as Tractogram.digest().
-    async digest() {
-      const points = new Uint8Array(this.points().buffer), { counts } = this;
-      const bytes = new Uint8Array(points.length + 8 * (counts.length + 1));
-      bytes.set(points);
-      const view = new DataView(bytes.buffer, points.length);
-      let end = 0;
-      counts.forEach((count, line) => view.setBigInt64(8 * (line + 1), BigInt((end += count)), true));
-      const found = await crypto.subtle.digest("SHA-256", bytes);
-      return [...new Uint8Array(found)].map((byte) => byte.toString(16).padStart(2, "0")).join("");
-    }
-
-    // As a texture holds them; see pointsOf.
-    texels(step, low) {
-      const points = this.points();
-      const texels = new Uint16Array(4 * POINTS_A_ROW * Math.max(Math.ceil(this.n_points / POINTS_A_ROW), 1));
-      let row = 0;
-      for (const count of this.counts)
-        for (let i = 0; i < count; i++, row++) {
-          for (let axis = 0; axis < 3; axis++)
-            texels[4 * row + axis] = Math.min(Math.max((points[3 * row + axis] - low[axis]) / step, 0), 65_535);
-          texels[4 * row + 3] = (i > 0) | ((i < count - 1) << 1);
-        }
-      return texels;
+    ask() {
+      const { shift, chosen, isMoved } = this;
+      this.port.postMessage({ id: ++this.id, shift, chosen, isMoved });
     }
   }
 
   function openLive(page, viewer, live) {
     const { content } = live, ring = element("seed");
     const bundle = page.bundles[content.bundle], eyeOf = element("bundles").querySelectorAll(".eye")[content.bundle];
-    const low = page.box_mm[0].map((mm, axis) => Math.min(mm, bundle.low[axis]) - page.radius);
-    const step = Math.max(page.step_mm, (4 * page.radius) / 65_000);
-    const told = element("live-told");
+    const { low, step } = live.texture, told = element("live-told");
     const colour = bundle.colour === "points" ? "direction" : bundle.colour;
-    let working = 0, generation = 0, lastShown = 0, wasMoved = false;
+    let wasMoved = false;
 
     // Show what is tracked here in place of the bundle where it is another.
-    function show() {
-      lastShown = performance.now();
-      if (live.isMoved) {
-        const shown = { ...bundle, low, colour, visible: true, points: { rows: live.n_points } };
-        viewer.drawing.replace(shown, live.texels(step, low), step);
+    function show({ texels, n_points }) {
+      const isMoved = Boolean(texels);
+      if (isMoved) {
+        const shown = { ...bundle, low, colour, visible: true, points: { rows: n_points } };
+        viewer.drawing.replace(shown, texels, step);
       } else viewer.drawing.replace(null);
       const isSeen = eyeOf.getAttribute("aria-pressed") === "true";
-      if (live.isMoved !== wasMoved && isSeen === live.isMoved) eyeOf.click();
-      wasMoved = live.isMoved;
+      if (isMoved !== wasMoved && isSeen === isMoved) eyeOf.click();
+      wasMoved = isMoved;
       viewer.update();
     }
 
-    async function finish(mine) {
-      const n = `${live.counts.length.toLocaleString("en")} streamlines tracked here`;
-      if (!crypto.subtle) { // where a browser takes no file for safe
-        told.textContent = `${n}.`;
-        return;
-      }
-      const found = await live.digest();
-      if (mine !== generation) return;
-      told.textContent = live.isMoved ? `${n}, digest ${found}.`
-        : found === content.digest ? `${n}: the same as the recipe's, digest ${found}.`
-          : `${n} are not the recipe's: digest ${found}, not ${content.digest}.`;
-      told.dataset.digest = found;
+    function finish({ n_lines, digest }) {
+      const n = `${n_lines.toLocaleString("en")} streamlines tracked here`;
+      told.textContent = digest === null ? `${n}.`
+        : live.isMoved ? `${n}, digest ${digest}.`
+          : digest === content.digest ? `${n}: the same as the recipe's, digest ${digest}.`
+            : `${n} are not the recipe's: digest ${digest}, not ${content.digest}.`;
+      if (digest !== null) told.dataset.digest = digest;
     }
 
-    function work() {
-      working = 0;
-      const isFirst = !live.parts.length;
-      live.track(12);
-      if (live.isMoved && (isFirst || live.isDone || performance.now() - lastShown > 80)) show();
-      if (live.isDone) finish(generation);
-      else working = setTimeout(work);
-    }
+    // Of what was asked for before, the first streamlines are shown, too: a hand goes on moving.
+    live.port.onmessage = ({ data }) => {
+      try {
+        if (data.error) throw new Error(data.error);
+        if (data.texels && live.isMoved) show(data);
+        if (data.isDone && data.id === live.id) finish(data);
+      } catch (error) {
+        told.textContent = `Tracking here has failed (${error.message}).`;
+      }
+    };
 
     function again() {
-      generation++;
       delete told.dataset.digest;
-      live.begin();
-      if (!live.isMoved) show();
+      if (!live.isMoved) show({});
       told.textContent = "Tracking...";
-      if (!working) work();
+      live.ask();
     }
 
     const place = () => {
@@ -1015,7 +1089,7 @@
     viewer.draw(performance.now());
     if (page.live && !isStill) {
       try {
-        openLive(page, viewer, await Live.open(page.live));
+        openLive(page, viewer, await Live.open(page));
       } catch (error) {
         say(`Tracking in this page is not possible here (${error.message}).`);
       }

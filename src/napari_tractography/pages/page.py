@@ -379,12 +379,13 @@ def script_of_page() -> str:
 def policy_of(script: str, style: str, *, compiles: bool = False) -> str:
     """Return the Content-Security-Policy of a page: its script, its style, and nothing else.
 
-    Where the script tracks, it also `compiles` WebAssembly.
+    Where the script tracks, it also `compiles` WebAssembly, in a worker that it makes of its own
+    text.
     """
-    wasm = " 'wasm-unsafe-eval'" if compiles else ""
+    wasm, worker = (" 'wasm-unsafe-eval'", "worker-src blob:; ") if compiles else ("", "")
     return (
-        f"default-src 'none'; script-src {_source(script)}{wasm}; style-src {_source(style)}; "
-        "connect-src 'none'; base-uri 'none'; form-action 'none'"
+        f"default-src 'none'; script-src {_source(script)}{wasm}; {worker}"
+        f"style-src {_source(style)}; connect-src 'none'; base-uri 'none'; form-action 'none'"
     )
 
 

@@ -35,7 +35,7 @@ READ_OR_WRITTEN = (
     "positions", "next", "next_block", "tally", "totals", "line_offsets", "points"
 )  # fmt: skip
 SHARED = ("voxel_rows", "coefficients", "masses", "sphere_points", "mask")  # by all angles
-BATCH = 16  # seeds that are tracked in one go
+BATCH = 4  # seeds that are tracked in one go: some milliseconds
 MARGIN = 4  # voxels around the streamlines, whose FOD is in the page too
 ROWS_AT_ONCE = 2000
 
