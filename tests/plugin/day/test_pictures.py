@@ -98,7 +98,7 @@ def test_a_day_in_the_window(desk: Desk, tmp_path: Path, notes: list[str]) -> No
     assert session.streamlines_layer.editor.n_selected == 1
     desk.picture("09 picked")
     desk.click(panel.selection.pick)
-    panel.output.add_tubes()
+    panel.more.add_tubes()
     desk.press(Qt.Key.Key_4, CONTROL)
     desk.picture("10 tubes")
     assert "hidden" not in panel.results.notice.text()
@@ -178,12 +178,12 @@ def test_an_afternoon_in_the_window(desk: Desk, tmp_path: Path, notes: list[str]
         desk.picture(f"24 three docks at {size[0]}")
         panel.docks.action.trigger()
         desk.settle()
-    for name, menu in (
-        ("bundles", panel.bundle_list.menu()),
-        ("more", panel.output.menu()),
-        ("project", panel.project.menu()),
+    for name, button, menu in (
+        ("bundles", panel.bundle_list.table, panel.bundle_list.menu()),
+        ("export", panel.export, panel.export.menu()),
+        ("more", panel.more, panel.more.menu()),
+        ("project", panel.project, panel.project.menu()),
     ):
-        button = {"more": panel.output, "project": panel.project}.get(name, panel.bundle_list.table)
         menu.popup(button.mapToGlobal(QPoint(10, 10)))
         desk.settle()
         desk.picture(f"25 the menu {name}")

@@ -93,7 +93,7 @@ def test_what_has_the_focus_shows_it_and_keeps_its_size(panel: Any) -> None:
             panel.run_button,
             panel.live,
             panel.data.fod_choice.native,
-            panel.output,
+            panel.export,
             slider,
         ):
             panel.save_button.setFocus()

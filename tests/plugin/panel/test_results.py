@@ -94,7 +94,7 @@ def test_one_is_not_told_as_several(
     panel.bundles.history.undo()
     listen()
     said.append(layer.summary)
-    panel.output.copy_python()
+    panel.export.copy_python()
     panel.save(tmp_path / "one.tck")
     assert panel.project.save(tmp_path / "one.tracts.json")
     panel.project.copy_python()
@@ -124,7 +124,7 @@ def test_a_run_into_a_hidden_layer_shows_it(
     assert layer.visible
     settle(panel)
     qtbot.waitUntil(shows(panel, ""))
-    panel.output.add_tubes()  # which are seen in place of the lines
+    panel.more.add_tubes()  # which are seen in place of the lines
     panel.results.refresh_notice()
     assert not panel.results.notice.text()
     tubes = panel.viewer.layers[-1]

@@ -101,7 +101,7 @@ def test_a_change_is_written_soon_and_once_for_a_moving_slider(reopen: Any, qtbo
 def test_restore_defaults(reopen: Any) -> None:
     panel = reopen()
     set_all(panel, panel.settings)
-    (entry,) = [a for a in panel.output.menu().actions() if a.text() == "Restore defaults"]
+    (entry,) = [a for a in panel.more.menu().actions() if a.text() == "Restore defaults"]
     entry.trigger()
     assert values_in(panel) == defaults()
     close(panel)

@@ -100,8 +100,7 @@ COMMANDS = {
         lambda panel: panel.project.ask_open(),
     ),
     "screenshot": PanelCommand(
-        "Screenshot...", "Save a picture of the canvas.",
-        lambda panel: panel.screenshot_button.click(),
+        "Screenshot...", "Save a picture of the canvas.", lambda panel: panel.pictures.ask(),
     ),
     "figure": PanelCommand(
         "Figure...", "Make a figure of several views.", lambda panel: panel.pictures.ask_figure(),

@@ -44,7 +44,7 @@ from .keys import close_keys, open_keys
 from .measure.cohort import TITLE as COHORT
 from .measure.cohort import CohortSection
 from .measure.section import MeasureSection
-from .output_menu import OutputMenu
+from .menus import ExportMenu, MoreMenu
 from .project_button import ProjectButton
 from .results import Results
 from .save_button import SaveButton
@@ -174,20 +174,17 @@ class TractographyPanel(QWidget):  # type: ignore[misc]
         self.results = Results(self.session, self.runs)
         self.save_button = SaveButton(self.session, self.bundles)
         self.save = self.save_button.save  # for scripts
-        self.screenshot_button = button("Screenshot...", "Save a picture of the canvas as PNG.")
-        self.figure_button = button(
-            "Figure...", "A figure for a paper: cm and dpi, white or no background, legend, scale."
-        )
         self.pictures = Pictures(self.viewer)
         self.pictures.setParent(self)
-        self.output = OutputMenu(self.session, self.bundles, self.pictures)
+        self.export = ExportMenu(self.session, self.bundles, self.pictures)
+        self.more = MoreMenu(self.session)
         self.project = ProjectButton(self.bundles, keep=self._remember)
         self.indexing = ProgressRow(
             "An index of where the streamlines run, by which regions filter them at once.",
             "Make no index; regions do not filter then.",
         )
         add_entry(
-            self.output.menu(),
+            self.more.menu(),
             "Restore defaults",
             lambda: self.settings.restore_defaults(),
             "Set every control of the panel as it was at first; layers stay.",
@@ -218,8 +215,8 @@ class TractographyPanel(QWidget):  # type: ignore[misc]
         ]
         inside = column(sections)
         self.docks = PanelDocks(self, inside, sections, self._undo_keys.take)
-        self.output.menu().addAction(self.docks.action)
-        add_entry(self.output.menu(), f"{COHORT}...", self.ask_cohort, COHORT_HELP)
+        self.more.menu().addAction(self.docks.action)
+        add_entry(self.more.menu(), f"{COHORT}...", self.ask_cohort, COHORT_HELP)
         self.forms += [
             self.appearance.form,
             self.dissection.form,
@@ -241,8 +238,7 @@ class TractographyPanel(QWidget):  # type: ignore[misc]
         foot_layout = QVBoxLayout(self._foot)
         foot_layout.setContentsMargins(8, 4, 8, 6)
         foot_layout.addWidget(self.results)
-        outputs = self.project, self.screenshot_button, self.figure_button, self.output
-        foot_layout.addWidget(row(self.save_button, *outputs))
+        foot_layout.addWidget(row(self.save_button, self.project, self.export, self.more))
         foot_layout.addWidget(self.results.notice)
         foot_layout.addWidget(self.results.progress)
         # Last, so that it stays where it is whatever is said above it.
@@ -264,8 +260,6 @@ class TractographyPanel(QWidget):  # type: ignore[misc]
         self.run_button.clicked.connect(self.run)
         self.cancel_button.clicked.connect(self.runs.cancel)
         self.live.toggled.connect(self._on_live)
-        self.screenshot_button.clicked.connect(self.pictures.ask)
-        self.figure_button.clicked.connect(self.pictures.ask_figure)
         session, runs = self.session, self.runs
         runs.started.connect(self._on_run_started)
         runs.finished.connect(self._on_run_finished)

@@ -56,10 +56,10 @@ def test_a_screenshot_is_a_picture_of_the_canvas(
     panel = open_window(cross)
     path = tmp_path / "picture.png"
     answer(False, path)
-    panel.screenshot_button.click()
+    panel.pictures.ask()
     assert not path.exists()
     asked = answer(True, path)
-    panel.screenshot_button.click()
+    panel.pictures.ask()
     assert {"Scale (x)", "Transparent", "Letters"} <= set(asked)
     picture = imageio.imread(path)
     assert picture[..., :3].max() > 100
@@ -73,7 +73,7 @@ def test_a_screenshot_that_cannot_be_written(
     for name in ("picture.jpg", "nowhere/picture.png"):
         notes.clear()
         answer(True, tmp_path / name)
-        panel.screenshot_button.click()
+        panel.pictures.ask()
         (note,) = notes
         assert note.startswith("error: ")
         assert Path(name).parts[0] in note
@@ -88,7 +88,7 @@ def test_a_figure_is_as_large_as_was_asked_for(
     values = {"figure_width_cm": 5.08, "figure_dpi": 150.0, "figure_background": "black"}
     set_values(panel.pictures.figure_controls, values)
     asked = answer(True, path)
-    panel.figure_button.click()
+    panel.pictures.ask_figure()
     assert {"Width (cm)", "Resolution (dpi)", "Letter colour"} <= set(asked)
     picture = imageio.imread(path)
     assert picture.shape[1] == 300

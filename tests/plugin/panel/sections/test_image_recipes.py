@@ -45,7 +45,7 @@ def copied(panel: Any) -> str:
     """Return what Copy as Python gives."""
     from qtpy.QtGui import QGuiApplication
 
-    panel.output.copy_python()
+    panel.export.copy_python()
     return str(QGuiApplication.clipboard().text())
 
 

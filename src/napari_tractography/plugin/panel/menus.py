@@ -1,4 +1,4 @@
-"""The More menu: scripts, pages, movies, tubes and paths of what is on the screen; a check."""
+"""Two menus at the foot of the panel: Export writes what is on the screen, and More."""
 
 from __future__ import annotations
 
@@ -27,6 +27,7 @@ from .display.pictures import Pictures
 from .widgets.busy_dialog import errors_shown, wait_for
 from .widgets.layout import add_entry
 
+FIGURE_HELP = "A figure for a paper: cm and dpi, white or no background, legend, scale."
 PAGE_HELP = "Bundles, slices and view as one HTML file, which a reader turns in a browser."
 MEGABYTE = 10**6
 CENTROID_HELP = "The mean course of the selected streamlines, or of all, as a streamline."
@@ -34,24 +35,21 @@ MAX_TUBES = 400
 WHICH = "The selected streamlines, or up to {} of all,"
 
 
-class OutputMenu(QPushButton):  # type: ignore[misc]
-    """A button with a menu of outputs; `pictures` asks for movies."""
+class ExportMenu(QPushButton):  # type: ignore[misc]
+    """A button with a menu of what is written; `pictures` asks for pictures and movies."""
 
     def __init__(self, session: Session, bundles: BundleList, pictures: Pictures) -> None:
-        super().__init__()
+        super().__init__("Export")
         self.session, self.bundles = session, bundles
-        self.setText("More")
-        self.setToolTip("Scripts, pages, movies, tubes, paths, and a check of the FOD.")
+        self.setToolTip("Pictures, movies, pages and scripts of what is on the screen.")
         menu = QMenu(self)
         for text, tooltip, action in (
+            ("Screenshot...", "A picture of the canvas, as PNG.", pictures.ask),
+            ("Figure...", FIGURE_HELP, pictures.ask_figure),
+            ("Movie...", "One turn of the 3-D view, as GIF or MP4.", pictures.ask_movie),
+            ("Interactive page...", PAGE_HELP, self.ask_page),
             ("Copy as Python", "A script that tracks the same, to the digest.", self.copy_python),
             ("Copy as command", "One command that tracks the same.", self.copy_command),
-            ("Interactive page...", PAGE_HELP, self.ask_page),
-            ("Movie...", "One turn of the 3-D view, as GIF or MP4.", pictures.ask_movie),
-            ("Add tubes", f"{WHICH.format(MAX_TUBES)} as tubes, for figures.", self.add_tubes),
-            ("Add editable paths", f"{WHICH.format(MAX_PATHS)} as paths.", self.add_paths),
-            ("Add centroid", CENTROID_HELP, self.add_centroid),
-            ("Check the FOD", "Does another basis, frame or flip fit better?", self.check_fod),
         ):
             add_entry(menu, text, errors_shown()(action), tooltip)
         self.setMenu(menu)
@@ -88,39 +86,6 @@ class OutputMenu(QPushButton):  # type: ignore[misc]
         for sentence in left_out:
             show_warning(sentence)
         show_info(f"Saved the page to {path}: {size / MEGABYTE:.1f} MB.")
-
-    def add_tubes(self) -> None:
-        """Add the selected streamlines as tubes; without a selection an even part of all."""
-        layer = self._layer()
-        tubes = tubes_layer(_few(layer, MAX_TUBES), layer.space)
-        tubes.metadata[TUBES_OF] = layer.unique_id
-        tubes.events.visible.connect(lambda _event: self.session.list_changed.emit())
-        self.session.viewer.add_layer(tubes)
-        layer.visible = False  # lines would show through, and beside the tubes
-
-    def add_paths(self) -> None:
-        """Add the selected streamlines as paths; without a selection an even part of all."""
-        layer = self._layer()
-        self.session.viewer.add_layer(paths_layer(_few(layer, MAX_PATHS), layer.space))
-
-    def add_centroid(self) -> None:
-        """Make a bundle of the centroid of the selected streamlines, or of all."""
-        layer = self._layer()
-        lines = layer.editor.selected_tractogram() if layer.editor.n_selected else layer.tractogram
-        if not lines.lengths_mm.any():
-            raise InvalidTractogramError("These streamlines have no length, and so no centroid.")
-        centroid = Tractogram.from_streamlines([standard_of(lines, N_POINTS)])
-        added = Streamlines(centroid, space=layer.space, name=f"{layer.name} centroid")
-        added.reference = layer.reference
-        self.session.viewer.add_layer(added)
-
-    def check_fod(self) -> None:
-        """Say whether another reading of the FOD fits better."""
-        fod = self.session.fod
-        if fod is None:
-            raise InvalidFodError("There is no FOD to check; open one or choose its layer.")
-        found = wait_for(lambda: coherence(fod), "Checking the FOD", self)
-        show_info(found.verdict)
 
     def _copy(self, script: Any) -> None:
         session = self.session
@@ -159,6 +124,57 @@ class OutputMenu(QPushButton):  # type: ignore[misc]
         if result is None or not result.gives_the_same_as(request):
             return "settings or seeds were changed since that run"
         return "" if result.is_whole else "they were made in a preview"
+
+
+class MoreMenu(QPushButton):  # type: ignore[misc]
+    """A button with a menu of layers made of streamlines, and a check of the FOD."""
+
+    def __init__(self, session: Session) -> None:
+        super().__init__("More")
+        self.session = session
+        self.setToolTip("Tubes, paths, a centroid, a check of the FOD, and the panel itself.")
+        menu = QMenu(self)
+        for text, tooltip, action in (
+            ("Add tubes", f"{WHICH.format(MAX_TUBES)} as tubes, for figures.", self.add_tubes),
+            ("Add editable paths", f"{WHICH.format(MAX_PATHS)} as paths.", self.add_paths),
+            ("Add centroid", CENTROID_HELP, self.add_centroid),
+            ("Check the FOD", "Does another basis, frame or flip fit better?", self.check_fod),
+        ):
+            add_entry(menu, text, errors_shown()(action), tooltip)
+        self.setMenu(menu)
+
+    def add_tubes(self) -> None:
+        """Add the selected streamlines as tubes; without a selection an even part of all."""
+        layer = self._layer()
+        tubes = tubes_layer(_few(layer, MAX_TUBES), layer.space)
+        tubes.metadata[TUBES_OF] = layer.unique_id
+        tubes.events.visible.connect(lambda _event: self.session.list_changed.emit())
+        self.session.viewer.add_layer(tubes)
+        layer.visible = False  # lines would show through, and beside the tubes
+
+    def add_paths(self) -> None:
+        """Add the selected streamlines as paths; without a selection an even part of all."""
+        layer = self._layer()
+        self.session.viewer.add_layer(paths_layer(_few(layer, MAX_PATHS), layer.space))
+
+    def add_centroid(self) -> None:
+        """Make a bundle of the centroid of the selected streamlines, or of all."""
+        layer = self._layer()
+        lines = layer.editor.selected_tractogram() if layer.editor.n_selected else layer.tractogram
+        if not lines.lengths_mm.any():
+            raise InvalidTractogramError("These streamlines have no length, and so no centroid.")
+        centroid = Tractogram.from_streamlines([standard_of(lines, N_POINTS)])
+        added = Streamlines(centroid, space=layer.space, name=f"{layer.name} centroid")
+        added.reference = layer.reference
+        self.session.viewer.add_layer(added)
+
+    def check_fod(self) -> None:
+        """Say whether another reading of the FOD fits better."""
+        fod = self.session.fod
+        if fod is None:
+            raise InvalidFodError("There is no FOD to check; open one or choose its layer.")
+        found = wait_for(lambda: coherence(fod), "Checking the FOD", self)
+        show_info(found.verdict)
 
     def _layer(self) -> Streamlines:
         layer = self.session.streamlines_layer

@@ -1,4 +1,4 @@
-"""The output menu: what it copies, adds, writes and says."""
+"""Export and More: what they copy, add, write and say."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from napari_tractography.model.phantoms import make_phantom, phantom_seeds_mm
 from napari_tractography.model.regions import Region
 from napari_tractography.plugin.layers import tubes as figures
 from napari_tractography.plugin.layers.tubes import TUBE_SIDES
-from napari_tractography.plugin.panel import output_menu as module
+from napari_tractography.plugin.panel import menus as module
 from napari_tractography.plugin.panel.display import pictures
 from napari_tractography.plugin.panel.widgets import busy_dialog
 from napari_tractography.streamlines.tractogram import load_tractogram
@@ -52,9 +52,9 @@ def run_clipboard():
 
 
 def test_the_copied_script_gives_the_digest_on_the_screen(panel):
-    panel.output.copy_python()
+    panel.export.copy_python()
     assert run_clipboard() == panel.session.tractogram.digest()
-    panel.output.copy_command()
+    panel.export.copy_command()
     assert QGuiApplication.clipboard().text().startswith("napari-tractography track ")
 
 
@@ -64,13 +64,13 @@ def test_a_copied_script_holds_the_edits_or_says_that_it_does_not(panel, monkeyp
     layer, n = panel.session.streamlines_layer, len(panel.session.tractogram)
     layer.selected = [0, 3, 4, n - 1]
     layer.editor.delete_selected()
-    panel.output.copy_python()
+    panel.export.copy_python()
     assert f"the {n - 4} streamlines that you kept" in told[-1]
     assert run_clipboard() == panel.session.tractogram.digest() == layer.tractogram.digest()
-    panel.output.copy_command()
+    panel.export.copy_command()
     assert "without your edits" in told[-1]
     panel.set_parameters(step_mm=0.7)
-    panel.output.copy_python()
+    panel.export.copy_python()
     assert "settings or seeds were changed" in told[-1]
     assert "kept" not in QGuiApplication.clipboard().text()
 
@@ -84,7 +84,7 @@ def test_edits_of_a_preview_are_not_written_into_a_script(panel, monkeypatch, qt
         panel.runs.start(preview=True)
     panel.session.streamlines_layer.selected = [0, 3]
     panel.session.streamlines_layer.editor.delete_selected()
-    panel.output.copy_python()
+    panel.export.copy_python()
     assert "without your edits" in messages[-1]
     assert "made in a preview" in messages[-1]
     assert "kept" not in QGuiApplication.clipboard().text()
@@ -97,7 +97,7 @@ def test_a_copied_script_cuts_and_keeps_as_the_screen_does(panel, monkeypatch):
     layer.editor.cut((1.0, 0.0, 0.0), (1.0, 0.5, 0.0))
     layer.selected = np.arange(0, layer.n_all, 2)
     layer.editor.delete_selected()
-    panel.output.copy_python()
+    panel.export.copy_python()
     assert f"the {layer.n_all} streamlines that you kept" in told[-1]
     assert run_clipboard() == layer.tractogram.digest()
 
@@ -114,7 +114,7 @@ def test_streamlines_of_a_file_are_copied_with_what_became_of_them(panel, tmp_pa
     layer.selected = [1]
     layer.editor.delete_selected()
     assert 0 < layer.n_all < len(layer.editor.whole)
-    panel.output.copy_python()
+    panel.export.copy_python()
     assert run_clipboard() == layer.tractogram.digest()
 
 
@@ -122,22 +122,22 @@ def test_tubes_and_paths_of_what_is_selected(panel, monkeypatch):
     monkeypatch.setattr(module, "MAX_PATHS", 7)
     layer = panel.session.streamlines_layer
     layer.selected = [2, 5, 6]
-    panel.output.add_paths()
+    panel.more.add_paths()
     assert panel.viewer.layers["Paths"].nshapes == 3
     first = layer.space.to_display(layer.tractogram[2].points)[0]
     np.testing.assert_allclose(panel.viewer.layers["Paths"].data[0][0], first, atol=1e-4)
-    panel.output.add_tubes()
+    panel.more.add_tubes()
     n_points = layer.editor.selected_tractogram().n_points
     assert len(panel.viewer.layers["Tubes"].vertices) == n_points * TUBE_SIDES
     monkeypatch.setattr(figures, "MAX_PATHS", 2)
     with pytest.raises(InvalidTractogramError, match="3 streamlines"):
-        panel.output.add_paths()
+        panel.more.add_paths()
 
 
 def test_tubes_and_paths_are_added(panel, monkeypatch):
     monkeypatch.setattr(module, "MAX_PATHS", 7)
-    panel.output.add_tubes()
-    panel.output.add_paths()
+    panel.more.add_tubes()
+    panel.more.add_paths()
     names = [layer.name for layer in panel.viewer.layers]
     assert {"Tubes", "Paths"} <= set(names)
     assert 1 <= panel.viewer.layers["Paths"].nshapes <= 7
@@ -145,7 +145,7 @@ def test_tubes_and_paths_are_added(panel, monkeypatch):
 
 def test_the_centroid_is_a_bundle_of_one_streamline_that_can_be_saved(panel, tmp_path):
     layer = panel.session.streamlines_layer
-    panel.output.add_centroid()
+    panel.more.add_centroid()
     first, added = panel.bundles.bundles
     assert panel.bundles.active is added
     assert added.name == f"{first.name} centroid"
@@ -156,7 +156,7 @@ def test_the_centroid_is_a_bundle_of_one_streamline_that_can_be_saved(panel, tmp
     np.testing.assert_allclose(load_tractogram(path).points, np.asarray(line), atol=1e-4)
     panel.bundles.activate(first)
     layer.selected = [3]
-    panel.output.add_centroid()
+    panel.more.add_centroid()
     (other,) = panel.session.tractogram
     chosen = layer.tractogram[3].points
     ends = np.sort(np.array([other[0], other[-1]]), axis=0)
@@ -166,7 +166,7 @@ def test_the_centroid_is_a_bundle_of_one_streamline_that_can_be_saved(panel, tmp
 def test_the_check_tells_its_verdict(panel, monkeypatch):
     told = []
     monkeypatch.setattr(module, "show_info", told.append)
-    panel.output.check_fod()
+    panel.more.check_fod()
     assert "tournier07" in told[0]
 
 
@@ -188,12 +188,12 @@ def test_the_window_is_written_as_a_page(panel, tmp_path, monkeypatch):
     said = []
     monkeypatch.setattr(module, "show_info", said.append)
     monkeypatch.setattr(busy_dialog, "show_error", said.append)
-    panel.output.save_page(tmp_path / "page.html", title="Two fibres cross")
+    panel.export.save_page(tmp_path / "page.html", title="Two fibres cross")
     assert f"Saved the page to {tmp_path / 'page.html'}" in said[0]
     text = (tmp_path / "page.html").read_text("utf-8")
     assert "<title>Two fibres cross</title>" in text
     assert panel.session.tractogram.digest() in text
-    panel.output.save_page(tmp_path / "page.txt")
+    panel.export.save_page(tmp_path / "page.txt")
     assert "does not end in .html" in said[1]
     assert not (tmp_path / "page.txt").exists()
 
@@ -201,15 +201,15 @@ def test_the_window_is_written_as_a_page(panel, tmp_path, monkeypatch):
 def test_without_an_fod_or_streamlines_it_says_so(open_model, monkeypatch):
     panel = open_model()
     for action, error in (
-        (panel.output.add_tubes, InvalidTractogramError),
-        (panel.output.check_fod, InvalidFodError),
-        (panel.output.copy_python, InvalidFodError),
+        (panel.more.add_tubes, InvalidTractogramError),
+        (panel.more.check_fod, InvalidFodError),
+        (panel.export.copy_python, InvalidFodError),
     ):
         with pytest.raises(error):
             action()
     told = []
     monkeypatch.setattr(busy_dialog, "show_error", told.append)
-    for entry in panel.output.menu().actions():
+    for entry in (*panel.export.menu().actions(), *panel.more.menu().actions()):
         if not entry.text().endswith("..."):  # those ask for a file
             entry.trigger()
     assert len(told) == 6
