@@ -23,7 +23,7 @@ COMPILER = "clang++"
 FLAGS = (
     "--target=wasm32", "-O2", "-std=c++14", "-ffp-contract=off", "-msimd128", "-ffreestanding",
     "-nostdlib", "-fno-exceptions", "-fno-rtti", "-fno-threadsafe-statics", "-fvisibility=hidden",
-    "-Wno-pass-failed", "-Wno-unused-function", "-DTISSUES=0", "-DPLAIN=1", "-Wl,--no-entry",
+    "-Wno-pass-failed", "-Wno-unused-function", "-DPLAIN=1", "-Wl,--no-entry",
     "-Wl,--import-memory", "-Wl,--export=__heap_base", "-Wl,--strip-all",
 )  # fmt: skip
 

@@ -22,6 +22,8 @@ import napari_tractography as nt
 from napari_tractography.cli import main
 from napari_tractography.errors import InvalidParameterError
 from napari_tractography.model.phantoms import make_phantom, phantom_seeds_mm
+from napari_tractography.model.regions import Region
+from napari_tractography.model.tissues import Tissues
 from napari_tractography.pages.live import live_of
 from napari_tractography.pages.page import PageBundle, save_page
 from napari_tractography.streamlines.tractogram import Tractogram
@@ -40,7 +42,15 @@ def inputs_of(lmax: int = 6, n: int = 40, **parameters: Any) -> TrackingInput:
 
 
 def tracked(inputs: TrackingInput, seeds: nt.Seeds | None = None) -> Tractogram:
-    return nt.track(inputs.fod, seeds or inputs.seeds, inputs.parameters, backend="cpu")
+    return nt.track(
+        inputs.fod,
+        seeds or inputs.seeds,
+        inputs.parameters,
+        regions=inputs.regions,
+        include_rule=inputs.include_rule,
+        tissues=inputs.tissues,
+        backend="cpu",
+    )
 
 
 def written(path: Path, inputs: TrackingInput) -> Tractogram:
@@ -73,6 +83,8 @@ def digest_of(browser: Browser) -> str:
     [
         pytest.param(8, {}, id="lmax 8"),
         pytest.param(4, {}, id="lmax 4"),
+        pytest.param(10, {}, id="lmax 10"),
+        pytest.param(12, {}, id="lmax 12"),
         pytest.param(6, {"interpolation": "nearest"}, id="nearest"),
         pytest.param(6, {"algorithm": "sd_stream"}, id="sd_stream"),
         pytest.param(6, {"algorithm": "ifod2"}, id="ifod2"),
@@ -91,6 +103,66 @@ def test_a_page_tracks_the_streamlines_of_the_cpu(
     assert browser.complaints == []
     # The page, and the worker that it makes of its own text.
     assert [request.partition(":")[0] for request in browser.requests] == ["file", "blob"]
+
+
+def layers(fod: nt.Fod) -> Tissues:
+    """Tissues on a grid of 1 mm, in steps upwards: what the arch goes through.
+
+    ::
+
+        cortex | deep | white | cortex
+        below  | -28  |  -24  |   22 mm
+    """
+    affine = np.diag([1.0, 1.0, 1.0, 1.0])
+    affine[:3, 3] = fod.grid.affine[:3, 3]
+    z_mm = affine[2, 3] + np.arange(64.0)
+    kinds = np.select([z_mm < -28, z_mm < -24, z_mm < 22], [0, 1, 2], 0)
+    fractions = np.zeros((96, 96, 64, 5), np.float32)
+    fractions[..., np.arange(64), kinds] = 1.0
+    return Tissues(0.5 * (fractions + np.roll(fractions, 1, axis=2)), affine)
+
+
+def boxed(fod: nt.Fod, role: str, low_mm: Any, high_mm: Any) -> Region:
+    """A region of the voxels between two corners."""
+    centres = np.moveaxis(np.indices(fod.grid.shape), 0, -1) @ fod.grid.affine[:3, :3].T
+    centres += fod.grid.affine[:3, 3]
+    inside = ((centres >= low_mm) & (centres <= high_mm)).all(axis=-1)
+    return Region.mask(inside, fod.grid, role)
+
+
+@in_browser
+@pytest.mark.parametrize("crop", [False, True])
+def test_tissues_are_there_around_the_bundle(browser: Browser, tmp_path: Path, crop: bool) -> None:
+    inputs = inputs_of(n=60, crop_at_gmwmi=crop)
+    with_tissues = dataclasses.replace(inputs, tissues=layers(inputs.fod))
+    lines = written(tmp_path / "page.html", with_tissues)
+    live = ReadPage(tmp_path / "page.html").content["live"]
+    assert np.prod(live["tissues"]["size"]) < 0.4 * np.prod(live["tissues"]["shape"][:3])
+    assert browser.open(tmp_path / "page.html") == "ready"
+    assert digest_of(browser) == lines.digest() != tracked(inputs).digest()
+    assert "the same as the recipe's" in browser.text("live-told")
+
+
+@in_browser
+def test_regions_of_all_roles_steer_streamlines(browser: Browser, tmp_path: Path) -> None:
+    inputs = inputs_of(n=120)
+    x, y, z = phantom_seeds_mm("arcs")[0]
+    regions = (
+        Region.sphere((x - 12, y + 1, z - 2), 2.5, "include"),
+        boxed(inputs.fod, "include", (20, -20, -20), (60, 4, 10)),
+        boxed(inputs.fod, "exclude", (30, 7, -60), (60, 60, 60)),
+        Region.sphere((-39, y, -10), 2.0, "stop"),
+        boxed(inputs.fod, "end", (-60, -60, -40), (60, 60, -22)),
+    )
+    steered = dataclasses.replace(inputs, regions=regions, include_rule="ordered")
+    lines = written(tmp_path / "page.html", steered)
+    for left_out in range(len(regions)):  # each matters
+        rest = regions[:left_out] + regions[left_out + 1 :]
+        assert tracked(dataclasses.replace(steered, regions=rest)).digest() != lines.digest()
+    assert len(lines)
+    browser.open(tmp_path / "page.html")
+    assert digest_of(browser) == lines.digest()
+    assert "the same as the recipe's" in browser.text("live-told")
 
 
 @in_browser
@@ -246,7 +318,7 @@ def test_webassembly_and_a_worker_are_allowed_where_they_are_there_alone(tmp_pat
 @pytest.mark.parametrize(
     ("lmax", "parameters", "words"),
     [
-        (10, {}, "lmax 10"),
+        (14, {}, "lmax 14"),
         (6, {"algorithm": "diffusion"}, "by diffusion"),
         (6, {"positivity": "softplus"}, "softplus"),
         (6, {"output": "endpoints"}, "endpoints"),
@@ -257,6 +329,13 @@ def test_what_the_kernel_of_pages_does_not_track_is_refused(
 ) -> None:
     with pytest.raises(InvalidParameterError, match=words):
         live_of(inputs_of(lmax, n=2, **parameters), Tractogram.empty())
+
+
+def test_backtracking_is_refused() -> None:
+    inputs = inputs_of(n=2, backtrack=True)
+    live_of(inputs, Tractogram.empty())  # of no effect without tissues
+    with pytest.raises(InvalidParameterError, match="with backtracking"):
+        live_of(dataclasses.replace(inputs, tissues=layers(inputs.fod)), Tractogram.empty())
 
 
 def test_the_command_takes_a_bundle_with_a_recipe(

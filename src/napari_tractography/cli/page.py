@@ -52,7 +52,7 @@ def add_page(commands: Any) -> None:
         "--live",
         metavar="NAME",
         help="bundle whose seeds can be dragged in the page, which tracks it: of a recipe in an "
-        "FOD, by an algorithm that is the same everywhere, without tissues",
+        "FOD, by an algorithm that is the same everywhere",
     )
     parser.add_argument(
         "--theme",

@@ -465,12 +465,21 @@
       kernel = instance.exports.track;
       buffer = memory.buffer;
       new Uint8Array(buffer, content.base).set(setup.image);
-      const [address, packed] = content.batch;
-      new Uint8Array(buffer, address).set(packed.match(/../g).map((byte) => parseInt(byte, 16)));
+      for (const [address, packed] of content.structures)
+        new Uint8Array(buffer, address).set(packed.match(/../g).map((byte) => parseInt(byte, 16)));
+      if (content.tissues) putTissues(content.tissues, new Float32Array(setup.tissues.buffer));
       views = new DataView(buffer);
       positions = new Float32Array(setup.positions.buffer);
       const place = (batch) => (batch * GOLDEN) % 1;
       order = [...Array(Math.ceil(content.n_seeds / content.batch_size)).keys()].sort((a, b) => place(a) - place(b));
+    }
+
+    // The box of them that is in the page: of the rest there are zeros, of which a system keeps no page.
+    function putTissues({ at, shape: [, ny, nz], first: [x0, y0, z0], size: [nx, my, mz] }, box) {
+      for (let x = 0; x < nx; x++)
+        for (let y = 0; y < my; y++)
+          new Float32Array(buffer, at + 20 * (((x0 + x) * ny + y0 + y) * nz + z0), 5 * mz)
+            .set(box.subarray(5 * mz * (x * my + y), 5 * mz * (x * my + y + 1)));
     }
 
     function begin(wanted) {
@@ -483,7 +492,7 @@
 
     // Track the seeds of one batch.
     function step() {
-      const { arrays, batch_size: size } = content, [batch] = content.batch, number = order[run.next++];
+      const { arrays, batch, batch_size: size } = content, number = order[run.next++];
       const first = number * size, n = Math.min(size, content.n_seeds - first);
       const seeds = new Float32Array(buffer, arrays.positions, 3 * n);
       for (let i = 0; i < 3 * n; i++) seeds[i] = positions[3 * first + i] + run.shift[i % 3];
@@ -605,9 +614,8 @@
       const content = page.live, low = page.box_mm[0].map((mm, axis) =>
         Math.min(mm, page.bundles[content.bundle].low[axis]) - page.radius);
       const texture = { row: POINTS_A_ROW, low, step: Math.max(page.step_mm, (4 * page.radius) / 65_000) };
-      const [image, positions, kernel] = await Promise.all(
-        ["image", "positions", "kernel"].map((part) => inflated(`live-${part}`)));
-      const setup = { content, image, positions, kernel, texture };
+      const setup = { content, texture };
+      for (const part of ["image", "positions", "kernel", "tissues"]) setup[part] = await inflated(`live-${part}`);
       let port;
       try {
         port = await opened(worker(), setup);

@@ -236,6 +236,7 @@ def save_page(
             "image": tracking.image,
             "positions": tracking.positions,
             "kernel": tracking.kernel,
+            "tissues": tracking.tissues,
         }
         data |= {f"live-{part}": pack_bytes(packed) for part, packed in parts.items()}
         content["live"] = {**tracking.content, "bundle": numbers[0]}

@@ -26,7 +26,7 @@ from ...tracking.reference.table import fill_rows
 POINTER = "u4"  # of WebAssembly
 BASE = 1 << 20  # where tables begin: behind what the kernel itself keeps
 ALIGNED = 64
-LMAXES = (4, 6, 8)
+LMAXES = (4, 6, 8, 10, 12)
 # What a reader can choose, besides the recipe's own.
 ANGLES_DEG = (5.0, 10.0, 15.0, 20.0, 25.0, 30.0, 40.0, 50.0, 60.0, 75.0, 90.0)
 THRESHOLDS = (0.0, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05)
@@ -48,6 +48,7 @@ class Live:
     image: bytes  # of the memory, from :data:`BASE` on
     positions: bytes  # (n_seeds, 3) float32: RAS+ mm
     kernel: bytes
+    tissues: bytes = b""  # float32: their fractions around the bundle
 
 
 def live_of(inputs: TrackingInput, tracked: Tractogram) -> Live:
@@ -59,8 +60,9 @@ def live_of(inputs: TrackingInput, tracked: Tractogram) -> Live:
     plan = make_plan(inputs)
     memory = _Memory()
     batch = _batch_shapes(plan)
-    rows = _rows(memory, plan, tracked)
-    regions = _regions(memory, plan)
+    around = _around(plan, tracked)
+    rows = _rows(memory, plan, around)
+    region_tables = {name: memory.put(getattr(plan.regions, name)) for name in source.REGION_TABLES}
     own, thresholds = inputs.parameters, _with_own(THRESHOLDS, inputs.parameters.min_probability)
     angles = _with_own(ANGLES_DEG, own.max_angle_deg)
     cones = [
@@ -72,12 +74,27 @@ def live_of(inputs: TrackingInput, tracked: Tractogram) -> Live:
         for name, (shape, kind) in batch.items()
     }
     numbers = {"n_seeds": BATCH, "n_blocks": batch["block_halves"][0][0]}
-    packed = source.pack("Batch", {**arrays, **numbers}, POINTER)
+    fractions = plan.regions.tissues.fractions
+    region_tables["fractions"] = memory.put(fractions, stored=False)
+    box = _box(plan, around) if fractions.size else None
+    packed = {
+        "batch": source.pack("Batch", {**arrays, **numbers}, POINTER),
+        "regions": source.pack_regions(plan.regions, region_tables, POINTER),
+    }
+    places = {name: memory.put(structure, stored=False) for name, structure in packed.items()}
     content = {
         "base": BASE,
         "cones": cones,
-        "regions": regions,
-        "batch": [memory.put(packed, stored=False), packed.tobytes().hex()],
+        **places,
+        "structures": [[places[name], packed[name].tobytes().hex()] for name in packed],
+        "tissues": None
+        if box is None
+        else {
+            "at": region_tables["fractions"],
+            "shape": fractions.shape,
+            "first": [part.start for part in box],
+            "size": [part.stop - part.start for part in box],
+        },
         "first_stream": _offset("Batch", "first_stream"),
         "n_seeds_at": _offset("Batch", "n_seeds"),
         "batch_size": BATCH,
@@ -102,7 +119,8 @@ def live_of(inputs: TrackingInput, tracked: Tractogram) -> Live:
     lmax = plan.table.lmax
     kernel = files(__package__).joinpath(f"track_{lmax}.wasm").read_bytes()
     positions = plan.positions_mm.astype("<f4").tobytes()
-    return Live(content, bytes(memory.content), positions, kernel)
+    tissues = b"" if box is None else fractions[box].astype("<f4").tobytes()
+    return Live(content, bytes(memory.content), positions, kernel, tissues)
 
 
 def _offset(structure: str, member: str) -> int:
@@ -144,7 +162,7 @@ def _check(inputs: TrackingInput) -> None:
         (fod.input_kind.kernel != COEFFICIENTS, f"in {fod.kind}"),
         (fod.lmax not in LMAXES, f"in an FOD of lmax {fod.lmax}"),
         (not row.exact, f"by {row.name}, which is not the same everywhere"),
-        (inputs.tissues is not None, "with tissues"),
+        (inputs.tissues is not None and parameters.backtrack, "with backtracking"),
         (inputs.cone is not None, "in a cone that is a function"),
         (inputs.select is not None, "until so many streamlines are selected"),
         (parameters.start == "given", "from directions that come with the seeds"),
@@ -163,10 +181,10 @@ def _batch_shapes(plan: Plan) -> dict[str, tuple[tuple[int, ...], str]]:
     return shapes | {"points": ((n_blocks * source.BLOCK_POINTS, 3), "f4")}
 
 
-def _rows(memory: _Memory, plan: Plan, tracked: Tractogram) -> tuple[dict[str, int], Any]:
-    """Put the FOD around streamlines there; return the addresses, and the field of that part."""
+def _rows(memory: _Memory, plan: Plan, around: NDArray[np.bool_]) -> tuple[dict[str, int], Any]:
+    """Put the FOD of voxels there; return the addresses, and the field of that part."""
     field = plan.field
-    kept = np.unique(field.voxel_rows[_around(plan, tracked) & (field.voxel_rows >= 0)])
+    kept = np.unique(field.voxel_rows[around & (field.voxel_rows >= 0)])
     coefficients = np.zeros((len(kept) + 1, field.coefficients.shape[1]), np.uint16)
     masses = np.zeros(len(kept) + 1, np.float32)
     coefficients[-1], masses[-1] = field.coefficients[-1], field.masses[-1]  # of no voxel
@@ -211,7 +229,21 @@ def _around(plan: Plan, tracked: Tractogram) -> NDArray[np.bool_]:
     return np.asarray(ndimage.binary_dilation(reached, box, iterations=MARGIN))
 
 
-def _regions(memory: _Memory, plan: Plan) -> int:
-    regions = plan.regions
-    places = {name: memory.put(getattr(regions, name)) for name in source.REGION_TABLES}
-    return memory.put(source.pack_regions(regions, places, POINTER))
+def _box(plan: Plan, around: NDArray[np.bool_]) -> tuple[slice, ...]:
+    """Return which voxels of the tissues lie around voxels of the FOD."""
+    of_fod, of_tissues = (
+        np.vstack([matrix.astype(np.float64), [0, 0, 0, 1]])
+        for matrix in (plan.field.to_voxel, plan.regions.tissues.to_voxel)
+    )
+    corners = np.stack(np.meshgrid(*[(-1, 1)] * 3), axis=-1).reshape(-1, 1, 3)
+    voxels = (np.argwhere(around) + corners).reshape(-1, 3)
+    to_tissues = of_tissues @ np.linalg.inv(of_fod)
+    found = voxels @ to_tissues[:3, :3].T + to_tissues[:3, 3]
+    last = np.array(plan.regions.tissues.fractions.shape[:3]) - 1
+    low, high = (
+        np.clip(edge, 0, last).astype(int)
+        for edge in (np.floor(found.min(axis=0)) - 1, np.ceil(found.max(axis=0)) + 1)
+    )
+    return tuple(
+        slice(first, end + 1) for first, end in zip(low.tolist(), high.tolist(), strict=True)
+    )
