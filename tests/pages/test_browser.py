@@ -171,6 +171,67 @@ def test_eyes_hide_and_show_and_the_background_changes(browser: Browser, written
     assert canvas(browser)[2, 2].tolist() == [255, 255, 255]
 
 
+def fingers(browser: Browser, *places: list[tuple[float, float]]) -> None:
+    """Put fingers on the canvas, move them from place to place, and lift them."""
+    for number, place in enumerate(places):
+        points = [{"x": x, "y": y, "id": k} for k, (x, y) in enumerate(place)]
+        kind = "touchMove" if number else "touchStart"
+        browser.call("Input.dispatchTouchEvent", type=kind, touchPoints=points)
+    browser.call("Input.dispatchTouchEvent", type="touchEnd", touchPoints=[])
+
+
+def test_one_finger_turns_two_move_and_zoom(browser: Browser, written: Path) -> None:
+    browser.call("Emulation.setTouchEmulationEnabled", enabled=True, maxTouchPoints=2)
+    browser.open(written)
+    at_rest(browser)
+    height, width = canvas(browser).shape[:2]
+    x, y, mm = width / 2, height / 2, height / 100
+    fingers(browser, [(x, y)], [(x + 314, y)])  # a quarter of a turn: 200 pixels are a radian
+    at_rest(browser)
+    assert place_of(browser, red) == pytest.approx([-0.5, 0.5, -30, 30], abs=1.0)
+    browser.press("r")
+    fingers(browser, [(x - 80, y), (x + 80, y)], [(x - 40, y), (x + 40, y)])
+    at_rest(browser)
+    assert place_of(browser, red) == pytest.approx([9.75, 10.25, -15, 15], abs=1.0)
+    browser.press("r")
+    up = 10 * mm
+    fingers(browser, [(x - 80, y), (x + 80, y)], [(x - 80, y - up), (x + 80, y - up)])
+    at_rest(browser)
+    assert place_of(browser, red) == pytest.approx([19.5, 20.5, -20, 40], abs=1.0)
+    browser.press("r")
+    fingers(browser, [(x - 80, y), (x + 80, y)], [(x, y - 80), (x, y + 80)])
+    at_rest(browser)
+    assert place_of(browser, red) == pytest.approx([-30, 30, -20.5, -19.5], abs=1.0)
+    browser.call("Emulation.setTouchEmulationEnabled", enabled=False)
+
+
+def test_it_fills_the_screen_and_comes_back(browser: Browser, written: Path) -> None:
+    browser.open(written)
+    is_full, list_shown = "document.fullscreenElement !== null", "getComputedStyle(aside).display"
+    aside = "const aside = document.querySelector('aside'); "
+    browser.press("f")
+    changed(browser, is_full)
+    assert browser.evaluate(aside + list_shown) == "none"
+    browser.press("f")
+    changed(browser, is_full, False)
+    assert browser.evaluate(f"{{ {aside} {list_shown} }}") == "block"
+
+
+@pytest.mark.parametrize(("scheme", "shade"), [("dark", 0), ("light", 255)])
+def test_by_default_it_is_dark_where_the_browser_is(
+    browser: Browser, tmp_path: Path, scheme: str, shade: int
+) -> None:
+    save_page(tmp_path / "page.html", [PageBundle("upright", UPRIGHT, RED)], camera=ABOVE)
+    media = [{"name": "prefers-color-scheme", "value": scheme}]
+    browser.call("Emulation.setEmulatedMedia", features=media)
+    browser.open(tmp_path / "page.html")
+    at_rest(browser)
+    browser.call("Emulation.setEmulatedMedia", features=[])
+    assert canvas(browser)[2, 2].tolist() == [shade] * 3
+    (aside,) = browser.picture()[-3:, -20:-19].mean(axis=0).tolist()
+    assert (np.mean(aside) < 128) == (scheme == "dark")
+
+
 def test_a_slice_is_moved_and_hidden(browser: Browser, written: Path) -> None:
     browser.open(written)
     browser.evaluate("document.querySelectorAll('#slices .eye')[0].click()")  # across x, at 0 R

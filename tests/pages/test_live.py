@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import re
 import shutil
 import subprocess
 import time
@@ -254,6 +255,21 @@ def test_seeds_that_are_dragged_give_what_the_cpu_gives_there(
     browser.press("r")
     assert digest_of(browser) == lines.digest()
     assert browser.evaluate(eye) == "true"
+
+
+@in_browser
+def test_keys_move_seeds_that_have_the_focus(browser: Browser, tmp_path: Path) -> None:
+    inputs = inputs_of()
+    lines = written(tmp_path / "page.html", inputs)
+    browser.open(tmp_path / "page.html")
+    assert digest_of(browser) == lines.digest()
+    kept, n = map(int, re.findall("[0-9]+", browser.text("left-out").replace(",", "")))
+    assert 0 < kept < n == int((np.abs(inputs.fod.coefficients).max(axis=-1) > 0).sum())
+    browser.evaluate("document.getElementById('seed').focus()")
+    browser.press("ArrowLeft")
+    shift = np.array(json.loads(browser.evaluate("document.getElementById('seed').dataset.shift")))
+    moved = nt.Seeds.at((inputs.seeds.positions_mm + shift).astype(np.float32))
+    assert digest_of(browser) == tracked(inputs, moved).digest() != lines.digest()
 
 
 @in_browser

@@ -11,6 +11,7 @@
   const MIN_COSINE = 0.35; // between an axis and the way to an edge, below which it has no letter
   const FORWARD = [0.6, -0.65, -0.35]; // from above, the front left
   const THEMES = { dark: [0, 0, 0], light: [1, 1, 1] };
+  const ARROWS = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] };
   const SIDES = { Front: [[0, -1, 0], [0, 0, 1]], Left: [[1, 0, 0], [0, 0, 1]], Above: [[0, 0, -1], [0, 1, 0]] };
 
   // -- the data ---------------------------------------------------------------------------------
@@ -704,14 +705,26 @@
       ring.setPointerCapture(event.pointerId);
       before = [event.clientX, event.clientY];
     });
-    ring.addEventListener("pointermove", (event) => {
-      if (!before) return;
-      const way = viewer.mm(event.clientX - before[0], event.clientY - before[1]);
-      before = [event.clientX, event.clientY];
+    function move(dx, dy) {
+      const way = viewer.mm(dx, dy);
       live.shift = live.shift.map((mm, axis) => mm + way[axis]);
       ring.dataset.shift = JSON.stringify(live.shift);
       viewer.update(true);
       again();
+    }
+    ring.addEventListener("pointermove", (event) => {
+      if (!before) return;
+      const [x, y] = before;
+      before = [event.clientX, event.clientY];
+      move(event.clientX - x, event.clientY - y);
+    });
+    ring.addEventListener("keydown", (event) => {
+      const way = ARROWS[event.key];
+      if (!way || event.ctrlKey || event.metaKey || event.altKey) return;
+      const pixels = event.shiftKey ? 20 : 4;
+      move(pixels * way[0], pixels * way[1]);
+      event.preventDefault();
+      event.stopPropagation();
     });
     for (const name of ["pointerup", "pointercancel"]) ring.addEventListener(name, () => { before = null; });
     // How much of the slider is one of what is chosen, and how that is told.
@@ -742,6 +755,8 @@
       again();
     };
     tell();
+    const [n_here, n_all] = content.n_voxels;
+    element("left-out").textContent = `${n_here.toLocaleString("en")} of its ${n_all.toLocaleString("en")} voxels`;
     ring.hidden = element("live-part").hidden = false;
     place();
     again();
@@ -847,12 +862,13 @@
       this.update(true);
     }
 
-    // Zoom, while what is under a place of the canvas stays there.
-    zoom(factor, x = this.canvas.clientWidth / 2, y = this.canvas.clientHeight / 2) {
+    // Zoom, and turn in the plane, while what is under a place of the canvas stays there.
+    zoom(factor, x = this.canvas.clientWidth / 2, y = this.canvas.clientHeight / 2, angle = 0) {
       const [dx, dy] = [x - this.canvas.clientWidth / 2, y - this.canvas.clientHeight / 2];
       this.pan(-dx, -dy);
       const before = this.view.height;
       this.view.height = Math.min(Math.max(before / factor, this.page.radius / 1e3), this.page.radius * 100);
+      this.turn(0, 0, angle);
       this.pan(dx, dy);
     }
 
@@ -878,8 +894,8 @@
         const [[, other]] = [...pointers].filter(([id]) => id !== event.pointerId);
         const [was, is] = [before, now].map(([x, y]) => [x - other[0], y - other[1]]);
         this.pan(dx / 2, dy / 2);
-        this.turn(0, 0, Math.atan2(is[1], is[0]) - Math.atan2(was[1], was[0]));
-        this.zoom(Math.hypot(...is) / Math.max(Math.hypot(...was), 1), (now[0] + other[0]) / 2, (now[1] + other[1]) / 2);
+        const angle = Math.atan2(is[1], is[0]) - Math.atan2(was[1], was[0]);
+        this.zoom(Math.hypot(...is) / Math.max(Math.hypot(...was), 1), (now[0] + other[0]) / 2, (now[1] + other[1]) / 2, angle);
       });
       canvas.addEventListener("contextmenu", (event) => event.preventDefault());
       canvas.addEventListener("wheel", (event) => {
@@ -1004,7 +1020,7 @@
 
   function listen(page, viewer) {
     const root = document.documentElement;
-    const full = () => (document.fullscreenElement ? document.exitFullscreen() : root.requestFullscreen?.());
+    const full = () => (document.fullscreenElement ? document.exitFullscreen() : document.fullscreenEnabled && root.requestFullscreen());
     const toggleTheme = () => theme(root.dataset.theme === "dark" ? "light" : "dark", viewer);
     const reset = () => { viewer.reset(); viewer.onReset?.(); viewer.update(); };
     const actions = {
@@ -1015,16 +1031,16 @@
       "Light or dark": [toggleTheme, "A light or a dark background (D)"],
     };
     if (!page.is_anatomical) ["Front", "Left", "Above"].forEach((name) => delete actions[name]);
+    if (!document.fullscreenEnabled) delete actions["Full screen"];
     for (const [name, [act, title]] of Object.entries(actions)) {
       const button = make("button", name, { title });
       button.addEventListener("click", act);
       element("actions").append(button);
     }
     const angle = Math.PI / 36;
-    const ways = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] };
     document.addEventListener("keydown", (event) => {
-      if (event.ctrlKey || event.metaKey || event.altKey || event.target.tagName === "INPUT") return;
-      const way = ways[event.key];
+      const way = ARROWS[event.key];
+      if (event.ctrlKey || event.metaKey || event.altKey || (way && event.target.tagName === "INPUT")) return;
       const key = event.key.toLowerCase();
       const eyes = element("bundles").querySelectorAll(".eye");
       if (way && event.shiftKey) viewer.pan(20 * way[0], 20 * way[1]);

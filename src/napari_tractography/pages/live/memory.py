@@ -111,6 +111,7 @@ def live_of(inputs: TrackingInput, tracked: Tractogram) -> Live:
         "threshold_at": _offset("Settings", "min_probability"),
         "floor_unit": float(plan.table.scale),
         "n_seeds": plan.n_seeds,
+        "n_voxels": [len(rows[1].values), len(plan.field.values)],
         "first": plan.first_stream,
         "digest": tracked.digest(),
         "center_mm": plan.positions_mm.mean(axis=0, dtype=np.float64).tolist(),
