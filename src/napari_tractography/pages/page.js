@@ -784,18 +784,19 @@
       this.look(camera?.forward ?? FORWARD, camera?.up ?? [0, 0, 1]);
       if (!camera) return;
       this.view.centre.set(...camera.center);
-      this.view.height = camera.height_mm;
+      this.view.height = Math.max(camera.height_mm, camera.width_mm / this.aspect);
     }
+
+    get aspect() { return this.canvas.clientWidth / Math.max(this.canvas.clientHeight, 1) || 1; }
 
     // Look along a direction at all there is.
     look(forward, up) {
-      const { view, canvas, page } = this;
+      const { view, page } = this;
       view.turn.copy(turnOf(forward, up));
       view.centre.copy(page.middle);
       const [right, above] = [[1, 0, 0], [0, 1, 0]].map((axis) => new THREE.Vector3(...axis).applyQuaternion(view.turn));
       const reach = (way) => Math.abs(way.x) * page.half.x + Math.abs(way.y) * page.half.y + Math.abs(way.z) * page.half.z;
-      const aspect = canvas.clientWidth / Math.max(canvas.clientHeight, 1) || 1;
-      view.height = 2.1 * Math.max(reach(above), reach(right) / aspect, page.step_mm);
+      view.height = 2.1 * Math.max(reach(above), reach(right) / this.aspect, page.step_mm);
       this.update();
     }
 

@@ -118,6 +118,7 @@ class Camera:
     forward: tuple[float, float, float]  # where the eye looks
     up: tuple[float, float, float]
     height_mm: float  # of what is seen
+    width_mm: float = 0.0  # at least, however narrow the page is
 
 
 def save_page(
@@ -346,6 +347,7 @@ def _camera_content(camera: Camera) -> dict[str, Any]:
         "forward": camera.forward,
         "up": camera.up,
         "height_mm": camera.height_mm,
+        "width_mm": camera.width_mm,
     }
 
 

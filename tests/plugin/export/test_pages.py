@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 
 import nibabel as nib
 import numpy as np
 import pytest
+from browser import Browser, why_none
 from hands import WAIT_MS
 
 from napari_tractography.errors import InvalidTractogramError
@@ -87,6 +89,8 @@ def test_the_camera_looks_as_the_window_does(panel, name, forward, up):
     space = panel.session.streamlines_layer.space
     assert space.is_tilted
     camera = camera_of(panel.viewer, space)
+    rows, columns = panel.viewer.canvas.size
+    assert camera.width_mm / camera.height_mm == pytest.approx(columns / rows)
     turned = space.world_to_display[:3, :3]
     assert turned @ camera.forward == pytest.approx(np.array(forward, float), abs=1e-6)
     assert turned @ camera.up == pytest.approx(np.array(up, float), abs=1e-6)
@@ -110,3 +114,48 @@ def test_a_volume_is_there_where_it_is_seen(panel, tmp_path):
     for layer in panel.viewer.layers:
         layer.visible = layer is panel.session.streamlines_layer
     assert content_of(panel, tmp_path / "a.html")["volume"] is None
+
+
+@pytest.mark.skipif(bool(why_none()), reason=why_none() or "there is one")
+@pytest.mark.parametrize("view", ["left", "turned"])
+def test_the_picture_of_a_page_is_that_of_the_window(open_window, tmp_path, qtbot, view):
+    """Two bundles, one of which is hidden: blue lines stand at the same pixels."""
+    fod = make_phantom("arcs", lmax=4)
+    panel = open_window(fod, size=(1400, 850))
+    panel.set_parameters(n_per_seed=100, max_length_mm=200.0)
+    viewer = panel.viewer
+    for number in (0, 1):
+        if number:
+            panel.bundles.add()
+        panel.session.add_seeds_mm(np.asarray(phantom_seeds_mm("arcs")[number])[None])
+        with qtbot.waitSignal(panel.runs.finished, timeout=WAIT_MS):
+            panel.run()
+    shown, hidden = (bundle.streamlines_layer for bundle in panel.bundles.bundles)
+    shown.colour, shown.width = "#0000ff", 4.0
+    hidden.visible = False
+    show_view(viewer, "left")
+    if view == "turned":
+        viewer.scene.camera.angles = (20.0, 35.0, -50.0)
+        viewer.scene.camera.zoom *= 0.7
+        viewer.scene.camera.center = (5.0, -8.0, 11.0)
+    write, _ = page_of(panel.bundles, tmp_path / "page.html")
+    write()
+    height, width = viewer.canvas.size
+    window = np.asarray(viewer.screenshot(flash=False))[..., :3].astype(int)
+    with contextlib.closing(Browser(tmp_path / "browser")) as browser:
+        size = {"width": width + 300, "height": height, "deviceScaleFactor": 1, "mobile": False}
+        browser.call("Emulation.setDeviceMetricsOverride", **size)
+        assert browser.open(tmp_path / "page.html") == "ready"
+        browser.evaluate("new Promise((done) => setTimeout(done, 400))")
+        page = browser.picture()[:height, :width].astype(int)
+    boxes = [
+        box_of(picture[..., 2] - picture[..., :2].max(axis=-1) > 40) for picture in (window, page)
+    ]
+    assert boxes[1] == pytest.approx(boxes[0], abs=5)
+
+
+def box_of(mask):
+    """The first and last rows and columns of a mask, and where its middle is."""
+    places = np.argwhere(mask)
+    assert len(places) > 300
+    return np.ravel([*np.percentile(places, (1, 99), axis=0), places.mean(axis=0)]).tolist()

@@ -172,8 +172,8 @@ def camera_of(viewer: Any, space: DisplaySpace) -> Camera:
         center[axes] = camera.center[-2:]
         forward, up = map(np.array, SIGHTS.get(plane or "", SIGHTS["axial"]))
     ways = [_as_numbers(space.world_to_display[:3, :3].T @ way) for way in (forward, up)]
-    height = float(viewer.canvas.size[0]) / float(camera.zoom) / space.per_mm
-    return Camera(_as_numbers(_in_body(space, center[::-1])), ways[0], ways[1], height)
+    height, width = (float(n) / float(camera.zoom) / space.per_mm for n in viewer.canvas.size)
+    return Camera(_as_numbers(_in_body(space, center[::-1])), ways[0], ways[1], height, width)
 
 
 def _in_body(space: DisplaySpace, display_xyz: NDArray[np.float64]) -> NDArray[np.float64]:
