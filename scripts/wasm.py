@@ -2,7 +2,8 @@
 
 ``python scripts/wasm.py`` writes it into the package, for each largest degree of the FOD, with a
 checksum of what it was made of; run it when the CUDA source has changed. It takes clang and lld of
-Debian 12 (``apt-get install clang lld``). SIMD of 128 bits, no fused multiply-add, no library.
+Debian 12 (``apt-get install clang lld``). SIMD of 128 bits, bulk memory, no fused multiply-add, no
+library.
 """
 
 from __future__ import annotations
@@ -21,10 +22,10 @@ LIVE = Path(__file__).resolve().parent.parent / "src" / "napari_tractography" / 
 CHECKSUM = "sources.sha256"
 COMPILER = "clang++"
 FLAGS = (
-    "--target=wasm32", "-O2", "-std=c++14", "-ffp-contract=off", "-msimd128", "-ffreestanding",
-    "-nostdlib", "-fno-exceptions", "-fno-rtti", "-fno-threadsafe-statics", "-fvisibility=hidden",
-    "-Wno-pass-failed", "-Wno-unused-function", "-DPLAIN=1", "-Wl,--no-entry",
-    "-Wl,--import-memory", "-Wl,--export=__heap_base", "-Wl,--strip-all",
+    "--target=wasm32", "-O2", "-std=c++14", "-ffp-contract=off", "-msimd128", "-mbulk-memory",
+    "-ffreestanding", "-nostdlib", "-fno-exceptions", "-fno-rtti", "-fno-threadsafe-statics",
+    "-fvisibility=hidden", "-Wno-pass-failed", "-Wno-unused-function", "-DPLAIN=1",
+    "-Wl,--no-entry", "-Wl,--import-memory", "-Wl,--export=__heap_base", "-Wl,--strip-all",
 )  # fmt: skip
 
 

@@ -28,15 +28,13 @@ FLAGS = (
     "--headless=new",
     "--no-sandbox",
     "--remote-debugging-pipe",
-    "--use-angle=swiftshader",
-    "--enable-unsafe-swiftshader",
     "--disable-dev-shm-usage",
     "--disable-background-networking",
     "--disable-component-update",
     "--no-first-run",
     "--host-resolver-rules=MAP * ~NOTFOUND",
 )
-
+BY_SOFTWARE = ("--use-angle=swiftshader", "--enable-unsafe-swiftshader")
 
 # The devtools read and write there.
 AS_3_AND_4 = """
@@ -61,7 +59,7 @@ def program() -> str | None:
 
 
 class Browser:
-    """One browser with one page.
+    """One browser with one page, whose `graphics` are flags; by default it draws by software.
 
     Attributes
     ----------
@@ -71,14 +69,21 @@ class Browser:
         What the browser's console says: errors, and what the policy of the page forbade.
     """
 
-    def __init__(self, folder: Path, *, size: tuple[int, int] = (900, 600)) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        size: tuple[int, int] = (900, 600),
+        graphics: tuple[str, ...] = BY_SOFTWARE,
+    ) -> None:
         theirs_in, ours_out = os.pipe()
         ours_in, theirs_out = os.pipe()
         path = program()
         assert path is not None
         self._process = subprocess.Popen(
             [sys.executable, "-c", AS_3_AND_4, str(theirs_in), str(theirs_out), path, *FLAGS,
-             f"--user-data-dir={folder}", f"--window-size={size[0]},{size[1]}", "about:blank"],
+             *graphics, f"--user-data-dir={folder}", f"--window-size={size[0]},{size[1]}",
+             "about:blank"],
             pass_fds=(theirs_in, theirs_out),
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,

@@ -5,6 +5,7 @@
   const POINTS_A_ROW = 2048; // of a texture; every WebGL 2 has as many
   const CORNERS = 6; // of the two triangles that draw a segment
   const FIRST_BUDGET = 600_000; // segments that are drawn while the camera moves, to begin with
+  const LEAST_BUDGET = 5_000;
   const FRAME_MS = 1000 / 60;
   const REST_MS = 180; // without a movement, after which everything is drawn
   const STILL_SEGMENTS = 250_000; // of a picture without WebGL
@@ -220,7 +221,7 @@
       this.screen = { value: new THREE.Vector2(1, 1) };
       this.lines = [];
       this.planes = [];
-      this.budget = FIRST_BUDGET;
+      this.budget = this.n_drawn = FIRST_BUDGET;
     }
 
     material(shaders, uniforms, more = {}) {
@@ -333,6 +334,7 @@
       camera.updateProjectionMatrix();
       const all = this.lines.reduce((sum, mesh) => sum + mesh.visible * mesh.userData.segments, 0);
       const part = isMoving ? Math.min(1, this.budget / Math.max(all, 1)) : 1;
+      if (isMoving) this.n_drawn = part * all;
       for (const mesh of this.lines) {
         mesh.geometry.setDrawRange(0, CORNERS * Math.ceil(part * mesh.userData.segments));
         mesh.material.uniforms.width.value = mesh.userData.width * ratio;
@@ -343,10 +345,11 @@
       renderer.render(this.scene, camera);
     }
 
-    // Fewer segments where frames come late, more where they come in time.
-    learn(frameMs) {
-      if (frameMs > 1.4 * FRAME_MS) this.budget = Math.max(20_000, this.budget * 0.75);
-      else if (frameMs < 1.1 * FRAME_MS) this.budget = Math.min(1e8, this.budget * 1.15);
+    // Fewer segments where a frame came late after it was asked for, more where it came in time.
+    learn(lateMs) {
+      const factor = lateMs > 1.4 * FRAME_MS ? Math.max(FRAME_MS / lateMs, 0.25) : lateMs < 1.1 * FRAME_MS ? 1.15 : 1;
+      const next = Math.min(this.budget, this.n_drawn) * factor;
+      this.budget = Math.max(factor < 1 ? LEAST_BUDGET : this.budget, next);
     }
   }
 
@@ -773,7 +776,7 @@
 
   class Viewer {
     constructor(page, canvas, drawing) {
-      Object.assign(this, { page, canvas, drawing, frame: 0, lastMove: 0, lastFrame: 0 });
+      Object.assign(this, { page, canvas, drawing, frame: 0, asked: 0, lastMove: 0, isOpen: false });
       this.view = { centre: new THREE.Vector3(), turn: new THREE.Quaternion(), height: 1, ground: [0, 0, 0] };
       this.pointers = new Map();
       this.reset();
@@ -803,14 +806,15 @@
     // Draw soon: `isMoving` as much as stays smooth, and everything once it rests.
     update(isMoving = false) {
       if (isMoving) this.lastMove = performance.now();
-      if (!this.frame) this.frame = requestAnimationFrame((now) => this.draw(now));
+      if (this.frame) return;
+      this.asked = performance.now();
+      this.frame = requestAnimationFrame(() => this.draw());
     }
 
-    draw(now) {
+    draw() {
       this.frame = 0;
-      const isMoving = performance.now() - this.lastMove < REST_MS;
-      if (isMoving && now - this.lastFrame < 1000) this.drawing.learn(now - this.lastFrame);
-      this.lastFrame = now;
+      const now = performance.now(), isMoving = now - this.lastMove < REST_MS;
+      if (isMoving && this.isOpen) this.drawing.learn(now - this.asked);
       this.drawing.draw(this.view, isMoving);
       this.writeLetters();
       this.after?.();
@@ -1111,7 +1115,8 @@
     if (!isStill) viewer.listen();
     say(isStill ? "This browser draws without WebGL, so that this is a still picture." : "");
     viewer.lastMove = 0; // it rests
-    viewer.draw(performance.now());
+    viewer.isOpen = true;
+    viewer.draw();
     if (page.live && !isStill) {
       try {
         openLive(page, viewer, await Live.open(page));

@@ -3,21 +3,7 @@
 // No library: what of CUDA and C it takes is here. Fused multiply-add there is none, hence the same
 // bits as on CPU and GPU. scripts/wasm.py compiles it, once for each largest degree of the FOD.
 
-
 #define INFINITY __builtin_inff()
-
-extern "C" void* memset(void* to, int value, unsigned long n)
-{
-    for (unsigned long k = 0; k < n; k++) ((volatile unsigned char*)to)[k] = (unsigned char)value;
-    return to;
-}
-
-extern "C" void* memcpy(void* to, const void* from, unsigned long n)
-{
-    for (unsigned long k = 0; k < n; k++)
-        ((volatile unsigned char*)to)[k] = ((const unsigned char*)from)[k];
-    return to;
-}
 
 // Instructions of WebAssembly, and what algorithms take that are not the same everywhere: those are
 // not tracked in pages.
