@@ -11,6 +11,7 @@ import pytest
 from hands import WAIT_MS
 from qtpy.QtGui import QGuiApplication
 from qtpy.QtWidgets import QProgressDialog
+from reading import ReadPage
 
 from napari_tractography.errors import FileError, InvalidFodError, InvalidTractogramError
 from napari_tractography.maps.profiles import standard_of
@@ -20,6 +21,8 @@ from napari_tractography.plugin.layers import tubes as figures
 from napari_tractography.plugin.layers.tubes import TUBE_SIDES
 from napari_tractography.plugin.panel import menus as module
 from napari_tractography.plugin.panel.display import pictures
+from napari_tractography.plugin.panel.display.figure_dialog import OptionsDialog
+from napari_tractography.plugin.panel.page_form import PageForm
 from napari_tractography.plugin.panel.widgets import busy_dialog
 from napari_tractography.streamlines.tractogram import load_tractogram
 
@@ -196,6 +199,41 @@ def test_the_window_is_written_as_a_page(panel, tmp_path, monkeypatch):
     panel.export.save_page(tmp_path / "page.txt")
     assert "does not end in .html" in said[1]
     assert not (tmp_path / "page.txt").exists()
+
+
+def test_a_page_is_asked_for_what_it_says_and_what_is_in_it(panel, tmp_path, monkeypatch):
+    said, asked = [], []
+    monkeypatch.setattr(module, "show_info", said.append)
+    monkeypatch.setattr(busy_dialog, "show_error", said.append)
+    path = tmp_path / "page.html"
+
+    def answer(is_wanted):
+        def exec_(dialog):
+            (form,) = dialog.findChildren(PageForm)
+            asked.append(form.live.text())
+            form.title.setText(" A page ")
+            form.caption.setText("What is seen.")
+            form.every.setValue(3)
+            form.live.setChecked(True)
+            dialog.done(is_wanted)
+            return is_wanted
+
+        monkeypatch.setattr(OptionsDialog, "exec", exec_)
+
+    monkeypatch.setattr(module.QFileDialog, "getSaveFileName", lambda *_: (str(path), ""))
+    answer(OptionsDialog.DialogCode.Rejected)
+    panel.export.ask_page()
+    assert not path.exists()
+    answer(OptionsDialog.DialogCode.Accepted)
+    panel.export.ask_page()
+    assert asked == [f"Seeds of {panel.bundles.active.name} can be dragged"] * 2
+    assert len(said) == 1
+    page = ReadPage(path)
+    (bundle,) = page.content["bundles"]
+    assert bundle["counts"]["rows"] == -(-bundle["n_all"] // 3)
+    assert "<title>A page</title>" in page.text
+    assert "What is seen." in page.text
+    assert page.content["live"]["digest"] == bundle["digest"]
 
 
 def test_without_an_fod_or_streamlines_it_says_so(open_model, monkeypatch):

@@ -23,7 +23,9 @@ from ..session.listing import BundleList
 from ..session.session import Session
 from ..streamlines.layer import Streamlines
 from ..words import plural
+from .display.figure_dialog import OptionsDialog
 from .display.pictures import Pictures
+from .page_form import PageForm
 from .widgets.busy_dialog import errors_shown, wait_for
 from .widgets.layout import add_entry
 
@@ -42,6 +44,7 @@ class ExportMenu(QPushButton):  # type: ignore[misc]
         super().__init__("Export")
         self.session, self.bundles = session, bundles
         self.setToolTip("Pictures, movies, pages and scripts of what is on the screen.")
+        self._page = PageForm(self)
         menu = QMenu(self)
         for text, tooltip, action in (
             ("Screenshot...", "A picture of the canvas, as PNG.", pictures.ask),
@@ -68,20 +71,21 @@ class ExportMenu(QPushButton):  # type: ignore[misc]
         self._copy(as_command)
 
     def ask_page(self) -> None:
-        """Ask where to, and write the window as a page."""
-        live = f"Page in which the seeds of {self.bundles.active.name} can be dragged (*.html)"
-        path, chosen = QFileDialog.getSaveFileName(
-            self, "Save an interactive page", "tractography.html", f"Page (*.html);;{live}"
+        """Ask for the options of a page and where to, and write the window as one."""
+        self._page.name(self.bundles.active.name)
+        dialog = OptionsDialog("Interactive page", "Save...", self._page, PAGE_HELP, self)
+        if dialog.exec() != OptionsDialog.DialogCode.Accepted:
+            return
+        path, _ = QFileDialog.getSaveFileName(
+            self, "Save an interactive page", "tractography.html", "Page (*.html)"
         )
         if path:
-            self.save_page(path, live=chosen == live)
+            self.save_page(path, **self._page.values)
 
     @errors_shown()
-    def save_page(
-        self, path: str | Path, *, title: str = "", caption: str = "", live: bool = False
-    ) -> None:
-        """Write the window as a page; with `live` the seeds of the bundle can be dragged in it."""
-        write, left_out = page_of(self.bundles, path, title=title, caption=caption, live=live)
+    def save_page(self, path: str | Path, **options: Any) -> None:
+        """Write the window as a page; options are those of :func:`..export.pages.page_of`."""
+        write, left_out = page_of(self.bundles, path, **options)
         size = wait_for(write, f"Saving {Path(path).name}", self)
         for sentence in left_out:
             show_warning(sentence)
