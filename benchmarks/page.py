@@ -212,7 +212,7 @@ def turned(browser: Browser, page: Path, watch: str) -> dict[str, Any]:
     browser.evaluate(TURN.replace("SECONDS", str(TURNED_S)))
     ms = np.array(browser.evaluate("seen.frames"))
     between = np.diff(ms[ms > ms[0] + 1000 * WARM_UP_S])  # it learns how much it can draw
-    return {"frames a second": round(1000 / between.mean(), 1), "between frames": spread(between)}
+    return {"frames a second": float(1000 / between.mean()), "between frames": spread(between)}
 
 
 def dragged(browser: Browser, page: Path, watch: str, n_moves: int) -> dict[str, Any]:

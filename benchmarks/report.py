@@ -27,6 +27,8 @@ OTHERS = (
     "The first click",
     "A large file opened",
     "A seed dragged live",
+    "Turned by the mouse",
+    "An interactive page in a browser",
     "A sphere moved over a million streamlines",
     "A seed dragged through many brains",
     "From a click in an image",

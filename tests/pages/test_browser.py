@@ -333,3 +333,37 @@ def test_each_point_has_its_colour_and_directions_have_theirs(
     assert red(lower).sum() > 100
     assert red(upper).sum() > 100  # along x
     assert not red(upper[: half // 10]).any()
+
+
+FAST = """
+const now = performance.now.bind(performance);
+performance.now = () => 1e6 + now() / 1000;"""
+SLOW = """
+const now = performance.now.bind(performance), before = WebGL2RenderingContext.prototype.readPixels;
+let late = 0;
+performance.now = () => now() + late;
+WebGL2RenderingContext.prototype.readPixels = function (...rest) {
+  before.apply(this, rest);
+  late += 1000;
+};"""
+
+
+def test_where_drawing_is_slow_a_part_is_drawn_and_that_is_said(
+    browser: Browser, tmp_path: Path
+) -> None:
+    """Of two browsers, to which pictures seem to have taken no time, or a second each."""
+    levels = [straight((-30, y, 0), (30, y, 0)) for y in np.linspace(-40, 40, 500)]
+    lines = Tractogram.from_streamlines(
+        [line for each in levels for line in each for _ in range(16)]
+    )
+    save_page(tmp_path / "page.html", [PageBundle("many", lines, RED)], camera=ABOVE)
+    assert browser.open(tmp_path / "page.html", before=FAST) == "ready"
+    at_rest(browser)
+    assert browser.text("status") == ""
+    browser.open(tmp_path / "page.html", before=SLOW)
+    at_rest(browser)
+    n_drawn = 60 * 5000
+    part = f"{np.ceil(100 * n_drawn / (lines.n_points - 1)):.0f} %"
+    assert f"draws slowly, so that {part} of the streamlines are seen" in browser.text("status")
+    browser.press("1")  # of nothing all is drawn
+    changed(browser, "document.getElementById('status').hidden")

@@ -4,8 +4,9 @@
 {
   const POINTS_A_ROW = 2048; // of a texture; every WebGL 2 has as many
   const CORNERS = 6; // of the two triangles that draw a segment
-  const FIRST_BUDGET = 600_000; // segments that are drawn while the camera moves, to begin with
+  const FIRST_BUDGET = 200_000; // segments that are drawn while the camera moves, to begin with
   const LEAST_BUDGET = 5_000;
+  const FRAMES_AT_REST = 60; // as long may all take: a second
   const FRAME_MS = 1000 / 60;
   const REST_MS = 180; // without a movement, after which everything is drawn
   const STILL_SEGMENTS = 250_000; // of a picture without WebGL
@@ -314,7 +315,25 @@
     show(number, isVisible) { this.lines[number].visible = isVisible; }
     showSlice(axis, isVisible) { this.planes[axis].visible = isVisible; }
 
+    get n_visible() { return this.lines.reduce((sum, mesh) => sum + mesh.visible * mesh.userData.segments, 0); }
+
+    // See how quick this graphics card is, which may be none, before it is given everything to draw.
+    measure(view) {
+      if (this.n_visible <= FIRST_BUDGET) return;
+      const gl = this.renderer.getContext();
+      let late;
+      for (const budget of [LEAST_BUDGET, FIRST_BUDGET]) { // first shaders are compiled
+        const begun = performance.now();
+        this.budget = budget;
+        this.draw(view, true);
+        gl.readPixels(0, 0, 1, 1, gl.RGBA, gl.UNSIGNED_BYTE, new Uint8Array(4));
+        late = performance.now() - begun;
+      }
+      this.budget = Math.max(LEAST_BUDGET, FIRST_BUDGET * Math.min(1, FRAME_MS / late));
+    }
+
     // Draw what a view sees; while it moves as many segments as stay smooth, an even part of each.
+    // Return which part that is.
     draw(view, isMoving) {
       const { renderer, camera } = this;
       const { clientWidth: width, clientHeight: height } = renderer.domElement;
@@ -332,8 +351,8 @@
       camera.quaternion.copy(view.turn);
       camera.position.set(0, 0, reach).applyQuaternion(view.turn).add(view.centre);
       camera.updateProjectionMatrix();
-      const all = this.lines.reduce((sum, mesh) => sum + mesh.visible * mesh.userData.segments, 0);
-      const part = isMoving ? Math.min(1, this.budget / Math.max(all, 1)) : 1;
+      const all = this.n_visible, most = isMoving ? this.budget : FRAMES_AT_REST * this.budget;
+      const part = Math.min(1, most / Math.max(all, 1));
       if (isMoving) this.n_drawn = part * all;
       for (const mesh of this.lines) {
         mesh.geometry.setDrawRange(0, CORNERS * Math.ceil(part * mesh.userData.segments));
@@ -343,11 +362,12 @@
       renderer.setClearColor(new THREE.Color().setRGB(...view.ground, THREE.LinearSRGBColorSpace));
       renderer.outputColorSpace = THREE.LinearSRGBColorSpace;
       renderer.render(this.scene, camera);
+      return part;
     }
 
     // Fewer segments where a frame came late after it was asked for, more where it came in time.
     learn(lateMs) {
-      const factor = lateMs > 1.4 * FRAME_MS ? Math.max(FRAME_MS / lateMs, 0.25) : lateMs < 1.1 * FRAME_MS ? 1.15 : 1;
+      const factor = lateMs > 1.4 * FRAME_MS ? Math.max(FRAME_MS / lateMs, 0.1) : lateMs < 1.1 * FRAME_MS ? 1.15 : 1;
       const next = Math.min(this.budget, this.n_drawn) * factor;
       this.budget = Math.max(factor < 1 ? LEAST_BUDGET : this.budget, next);
     }
@@ -370,10 +390,11 @@
     setSlice(axis, index) { this.volume.at[axis] = index; }
     show(number, isVisible) { this.bundles[number].visible = isVisible; }
     showSlice(axis, isVisible) { this.volume.visible[axis] = isVisible; }
+    measure() {}
     learn() {}
 
     draw(view, isMoving) {
-      if (isMoving) return; // it takes a while
+      if (isMoving) return 1; // it takes a while
       const { canvas, page } = this;
       const ratio = Math.min(window.devicePixelRatio || 1, 2);
       canvas.width = canvas.clientWidth * ratio;
@@ -412,6 +433,7 @@
         paper.lineTo(...to);
         paper.stroke();
       }
+      return 1;
     }
 
     drawSlices(paper, project) {
@@ -776,7 +798,7 @@
 
   class Viewer {
     constructor(page, canvas, drawing) {
-      Object.assign(this, { page, canvas, drawing, frame: 0, asked: 0, lastMove: 0, isOpen: false });
+      Object.assign(this, { page, canvas, drawing, frame: 0, asked: 0, lastMove: 0, isOpen: false, part: 1, note: "" });
       this.view = { centre: new THREE.Vector3(), turn: new THREE.Quaternion(), height: 1, ground: [0, 0, 0] };
       this.pointers = new Map();
       this.reset();
@@ -813,12 +835,17 @@
 
     draw() {
       this.frame = 0;
-      const now = performance.now(), isMoving = now - this.lastMove < REST_MS;
+      const now = performance.now(), isMoving = !this.isOpen || now - this.lastMove < REST_MS;
       if (isMoving && this.isOpen) this.drawing.learn(now - this.asked);
-      this.drawing.draw(this.view, isMoving);
+      const part = this.drawing.draw(this.view, isMoving);
+      if (this.isOpen && !isMoving && part !== this.part) {
+        this.part = part;
+        if (part < 1) say(`This browser draws slowly, so that ${Math.ceil(100 * part)} % of the streamlines are seen.`);
+        else say(this.note);
+      }
       this.writeLetters();
       this.after?.();
-      if (isMoving) {
+      if (isMoving && this.isOpen) {
         clearTimeout(this.resting);
         this.resting = setTimeout(() => this.update(), REST_MS);
       }
@@ -1100,7 +1127,7 @@
       } catch (error) {
         return fail(`${bundle.name} cannot be shown (${error.message}): get the file again.`);
       }
-      viewer.update(true); // what is there already, as much as is quick
+      viewer.update(); // what is there already, as much as is quick
     }
     if (page.volume) {
       try {
@@ -1113,7 +1140,9 @@
     element("slice-part").hidden = !page.volume;
     listen(page, viewer);
     if (!isStill) viewer.listen();
-    say(isStill ? "This browser draws without WebGL, so that this is a still picture." : "");
+    if (isStill) viewer.note = "This browser draws without WebGL, so that this is a still picture.";
+    say(viewer.note);
+    drawing.measure(viewer.view);
     viewer.lastMove = 0; // it rests
     viewer.isOpen = true;
     viewer.draw();
