@@ -203,7 +203,7 @@ def test_the_menu_asks_with_the_pattern_of_the_fod(
         return int(CohortDialog.DialogCode.Accepted)
 
     monkeypatch.setattr(cohort_section.CohortDialog, "exec", answer)
-    (entry,) = (a for a in panel.output.menu().actions() if a.text() == "Is it so in everyone?...")
+    (entry,) = (a for a in panel.more.menu().actions() if a.text() == "Is it so in everyone?...")
     entry.trigger()
     assert asked == [pattern]
     assert panel.cohort.runs.cohort is not None
