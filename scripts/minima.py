@@ -16,7 +16,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 
 # What people add on any machine; what needs a GPU, or makes the docs, is left out.
-EXTRAS = ("dask", "images", "measures", "movies", "plots", "zarr")
+EXTRAS = ("dask", "images", "measures", "movies", "plots", "warps", "zarr")
 
 
 def minima(requirements: Iterable[str]) -> dict[str, str]:

@@ -23,7 +23,7 @@ demo) packages=(".[all]") ;;
 test) packages=(".[all,test]") ;;
 lowest)
     # Without CuPy, whose newest release takes no NumPy that is as old as this.
-    packages=(".[dask,images,measures,movies,plots,zarr]" "napari[pyqt6]" "fsspec[http]" hatchling hypothesis psutil pytest pytest-qt)
+    packages=(".[dask,images,measures,movies,plots,warps,zarr]" "napari[pyqt6]" "fsspec[http]" hatchling hypothesis psutil pytest pytest-qt)
     environment=.venv-lowest
     ;;
 newest)

@@ -115,6 +115,8 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "sub-01").mkdir()
     shutil.copy(folder / "wmfod.nii.gz", folder / "sub-01")
     shutil.copy(folder / "FA.nii.gz", folder / "sub-01" / "fa.nii.gz")
+    at = np.moveaxis(np.indices((25, 25, 25)), 0, -1) @ affine[:3, :3] + affine[:3, 3]
+    nib.save(nib.Nifti1Image(at.astype(np.float32), affine), folder / "sub-01" / "warp.nii.gz")
     fod = nt.load_fod(folder / "wmfod.nii.gz")
     seeds = nt.Seeds.in_sphere(MIDDLE_MM, 4.0, 60)
     lines = nt.track(fod, seeds, nt.TrackingParameters.for_fod(fod))

@@ -15,7 +15,9 @@ if TYPE_CHECKING:
 
     from .files.fods import load_fod as load_fod
     from .files.tissue_files import load_tissues as load_tissues
+    from .files.warp_files import load_warp as load_warp
     from .geometry.grid import Grid as Grid
+    from .geometry.warps import Warp as Warp
     from .maps.bundle_measures import asymmetry as asymmetry
     from .maps.bundle_measures import measure as measure
     from .maps.coherence import coherence as coherence
@@ -52,6 +54,7 @@ _HOMES = {
     "TrackingParameters": "model.parameters",
     "Tissues": "model.tissues",
     "Tractogram": "streamlines.tractogram",
+    "Warp": "geometry.warps",
     "asymmetry": "maps.bundle_measures",
     "cluster": "tracking.cluster.connecting",
     "coherence": "maps.coherence",
@@ -61,6 +64,7 @@ _HOMES = {
     "load_fod": "files.fods",
     "load_tissues": "files.tissue_files",
     "load_tractogram": "streamlines.tractogram",
+    "load_warp": "files.warp_files",
     "measure": "maps.bundle_measures",
     "profile": "maps.profiles",
     "save_chunks": "streamlines.streaming",

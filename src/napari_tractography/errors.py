@@ -85,6 +85,10 @@ class InvalidRegionError(TractographyError, ValueError):
     """A region is empty, not 3-D or no sphere."""
 
 
+class InvalidWarpError(TractographyError, ValueError):
+    """A warp is no map of points, or says nothing of the points that are to go through it."""
+
+
 class UnfinishedError(FileError):
     """A run ended early: what is tracked in can no longer be read, or a cluster was lost.
 

@@ -12,6 +12,7 @@ from napari_tractography.errors import InvalidParameterError
 from napari_tractography.recipes.edits import KINDS, Edit, edited
 from napari_tractography.recipes.recipe import Recipe
 from napari_tractography.recipes.sources import FodSource, SeedSource
+from napari_tractography.recipes.warp_sources import WarpFile, WarpSource
 
 PARAMETERS = nt.TrackingParameters(step_mm=1.0, max_length_mm=60.0, n_directions=256)
 MASK = nt.Region.mask(np.ones((2, 2, 2)), np.eye(4), "exclude", name="painted")
@@ -23,6 +24,7 @@ ALL_KINDS = (
     Edit.lengths(2.0, 55.0),
     Edit.weights(0.5),
     Edit.passing([nt.Region.sphere((1, 2, 3), 40.0, "include", name="ball"), MASK], "any"),
+    Edit.warped(WarpSource((WarpFile("/w.nii.gz", "ab"),), inverted=True), WarpFile("/t.nii.gz")),
 )
 
 
@@ -71,6 +73,8 @@ def test_edits_by_number_of_other_streamlines_are_refused(rows: nt.Tractogram) -
         pytest.param(lambda: Edit.cut((0, 0), (1, 0, 0)), id="no point"),
         pytest.param(lambda: Edit("outliers"), id="no distance"),
         pytest.param(lambda: Edit.passing([MASK], "some"), id="rule"),
+        pytest.param(lambda: Edit("warp", image=WarpFile("/t.nii.gz")), id="no warp"),
+        pytest.param(lambda: Edit("warp", warp=WarpSource(())), id="no image"),
     ],
 )
 def test_impossible_edits_are_refused(make) -> None:

@@ -54,6 +54,12 @@ def open_zarr() -> Any:
     return open_image("a.zarr")
 
 
+def load_flirt() -> Any:
+    np.savetxt("flirt.mat", np.eye(4))
+    grid = nt.Grid((2, 2, 2), np.eye(4))
+    return nt.load_warp("flirt.mat", fsl_ref=grid, fsl_in=grid)
+
+
 @pytest.mark.parametrize(
     ("call", "module", "package", "extra"),
     [
@@ -68,6 +74,7 @@ def open_zarr() -> Any:
         pytest.param(
             lambda: nt.measure(a_line()), "skimage", "scikit-image", "measures", id="measure"
         ),
+        pytest.param(load_flirt, "nitransforms.io", "nitransforms", "warps", id="warp"),
         pytest.param(figure, "matplotlib.figure", "matplotlib", "plots", id="plot"),
         pytest.param(
             lambda: nt.cluster("local:1"), "distributed", "distributed", "dask", id="cluster"

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from ..files.fods import FodKeywords
     from ..model.fod import Fod
     from ..recipes.sources import RegionSource
+    from ..recipes.warp_sources import WarpSource
     from ..streamlines.tractogram import Tractogram
     from ..tracking.inputs import Execution
 
@@ -53,6 +54,8 @@ SPELT = {
     "basis": "--basis",
     "dtype": "--dtype",
     "every": "--every",
+    "fsl_in": "--fsl-in",
+    "fsl_ref": "--fsl-ref",
     "frame": "--frame",
     "include_rule": "--include-rule",
     "kind": "--kind",
@@ -67,6 +70,7 @@ SPELT = {
     "theme": "--theme",
     "weights": "--weights",
 }
+SUBJECT = "{subject}"  # in names of outputs, warps and scalar maps
 THOUSANDS = {"k": 10**3, "m": 10**6}  # as MRtrix3 writes numbers, in either case
 NUMBERS = r"[-+.\d\s]+(,[-+.\d\s]*)+"  # meant for those of a sphere, however many
 # A name before its value, as messages have it; not a part of a path or of a value.
@@ -176,6 +180,62 @@ def add_fod(parser: argparse.ArgumentParser) -> None:
     """Add the FOD and how to read it."""
     add_path(parser, "fod", "FOD", f"FOD, peaks or tensors: {listed(fod_endings())}")
     add_reading(parser)
+
+
+def add_warp(parser: argparse.ArgumentParser, what: str) -> None:
+    """Add a warp; `what` says what becomes of it."""
+    group = parser.add_argument_group(
+        "warp",
+        "files of ITK (ANTs), FSL, MRtrix3 or FreeSurfer; a file leads from the space of the image "
+        "on which another was resampled (fixed, reference) to the space of that other (moving)",
+    )
+    add_path(
+        group,
+        "--warp",
+        "FILE",
+        f"{what}; may be repeated, in the order of antsApplyTransforms",
+        action="append",
+        default=[],
+    )
+    group.add_argument(
+        "--invert-warp", action="store_true", help="go the other way through all of --warp"
+    )
+    add_path(group, "--fsl-ref", "IMAGE", "of FSL's --warp: the image that was -ref")
+    add_path(group, "--fsl-in", "IMAGE", "of FSL's --warp: the image that was -in")
+    group.add_argument(
+        "--warp-kind",
+        default=AUTO,
+        metavar="auto|itk|fsl|mrtrix3|lta",
+        help="which program wrote --warp (default auto)",
+    )
+
+
+def warp_source(
+    options: argparse.Namespace, *, hashed: bool = False, subject: str = ""
+) -> WarpSource | None:
+    """Return the warp that the options name, with a subject in its paths; None without.
+
+    Raises InvalidParameterError when other flags of it are of no effect.
+    """
+    from ..recipes.warp_sources import WarpSource
+
+    if not options.warp:
+        for flag in ("--invert-warp", "--fsl-ref", "--fsl-in"):
+            if getattr(options, flag[2:].replace("-", "_")):
+                raise InvalidParameterError(
+                    f"{flag} has no effect without --warp; give --warp too."
+                )
+        return None
+    paths = [options.fsl_ref, options.fsl_in, *options.warp]
+    fsl_ref, fsl_in, *files = (path and path.replace(SUBJECT, subject) for path in paths)
+    return WarpSource.file(
+        *files,
+        kind=options.warp_kind,
+        inverted=options.invert_warp,
+        fsl_ref=fsl_ref,
+        fsl_in=fsl_in,
+        hashed=hashed,
+    )
 
 
 def add_map(parser: argparse.ArgumentParser) -> None:

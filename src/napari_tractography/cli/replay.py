@@ -20,15 +20,18 @@ from ..files.formats import (
 )
 from ..files.subjects import is_pattern
 from .flags import (
+    SUBJECT,
     add_bids_sidecar,
     add_data_beside,
     add_execution,
     add_path,
+    add_warp,
     execution_of,
     tractogram_help,
+    warp_source,
 )
 from .progress import print_result, track_with_progress
-from .subjects import SUBJECT, TABLE, fod_source, replay_subjects, sidecar_path
+from .subjects import TABLE, fod_source, replay_subjects, sidecar_path
 
 if TYPE_CHECKING:
     from ..recipes.bundle import Bundle
@@ -105,6 +108,11 @@ def add_replay(commands: Any) -> None:
     )
     add_data_beside(parser)
     add_bids_sidecar(parser, "write OUT.json beside each tractogram that is tracked: the")
+    add_warp(
+        parser,
+        "with --fod: from the space of that FOD to that of the recipe's seeds and regions, in "
+        f"place of the recipe's own warp; of many subjects, with {SUBJECT} in it",
+    )
     add_execution(parser)
     parser.set_defaults(run=run)
 
@@ -131,6 +139,10 @@ def _check_flags(options: argparse.Namespace, *, is_project: bool) -> None:
         raise InvalidParameterError(
             f"--format {options.format} is of projects, and {options.recipe} is a recipe; the "
             "ending of -o says the format."
+        )
+    if options.warp and not options.fod:
+        raise InvalidParameterError(
+            f"--warp {options.warp[0]} belongs to another FOD; give --fod too, or leave it out."
         )
     if options.bids_sidecar and not options.out:
         raise InvalidParameterError(
@@ -184,7 +196,7 @@ def _replay_recipe(options: argparse.Namespace, execution: Execution) -> int:
         check_target(options.out)
     recipe = Recipe.load(options.recipe)
     if options.fod:
-        recipe = recipe.on_fod(fod_source(options.fod, recipe))
+        recipe = recipe.on_fod(fod_source(options.fod, recipe), warp_source(options))
     sidecar = sidecar_path(options, options.out)
     inputs, source = recipe.read(hashed=sidecar is not None)
     start = time.perf_counter()
@@ -196,7 +208,8 @@ def _replay_recipe(options: argparse.Namespace, execution: Execution) -> int:
     if not len(tracked) and not (recipe.digest and same):
         raise InvalidSeedsError(tracked.why_empty() + " Nothing was written.")
     if options.out:
-        tractogram.save(options.out, reference=inputs.fod, data_beside=options.data_beside)
+        grid = tractogram.grid or inputs.fod.grid  # of a warp, or the FOD's
+        tractogram.save(options.out, reference=grid, data_beside=options.data_beside)
     if sidecar is not None:
         source.with_result(tractogram, report.backend).save(sidecar, bids_sidecar=True)
     if not options.quiet:
@@ -250,7 +263,7 @@ def _replay_bundle(
 
     grid = sidecar = None
     if options.fod and isinstance(bundle.source, Recipe):
-        bundle = bundle.on_fod(fod_source(options.fod, bundle.source))
+        bundle = bundle.on_fod(fod_source(options.fod, bundle.source), warp_source(options))
     if isinstance(bundle.source, Recipe):
         inputs, source = bundle.source.read(fods=bundle.fods)
         bundle.learn(source)
@@ -259,10 +272,12 @@ def _replay_bundle(
         bundle.adopt(tracked, report.backend)
         if not len(tracked) and not bundle.is_proven:
             raise InvalidSeedsError(tracked.why_empty() + " Nothing was written.")
-        grid, sidecar = inputs.fod, sidecar_path(options, out)
+        grid, sidecar = inputs.fod.grid, sidecar_path(options, out)
     tractogram = bundle.tractogram()
     if out is not None:
-        tractogram.save(out, reference=grid, data_beside=options.data_beside)
+        # Of a file, of a warp, or the FOD's.
+        reference = tractogram.grid or grid
+        tractogram.save(out, reference=reference, data_beside=options.data_beside)
     if sidecar is not None and isinstance(bundle.source, Recipe):
         made = bundle.source.with_result(tractogram, report.backend)
         made.save(sidecar, bids_sidecar=True)

@@ -8,14 +8,16 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..errors import FileError, InvalidParameterError, InvalidTractogramError
-from ..files.formats import grid_endings, listed
+from ..files.formats import grid_endings, listed, written_tractogram_format
 from .flags import (
     add_data_beside,
     add_path,
     add_regions,
+    add_warp,
     load_streamlines,
     region_sources,
     tractogram_help,
+    warp_source,
     weights_help,
 )
 
@@ -47,8 +49,9 @@ def add_select(commands: Any) -> None:
         parser,
         "--reference",
         "IMAGE",
-        f"image that they belong to, by default that in the header of TCK; a "
-        f"{listed(grid_endings())} OUT needs one",
+        f"image that they belong to, after --warp if there is one; by default that in the header "
+        f"of TCK, which says nothing of the space after --warp; a {listed(grid_endings())} OUT "
+        "needs one",
     )
     add_regions(parser, ROLES)
     parser.add_argument(
@@ -67,6 +70,7 @@ def add_select(commands: Any) -> None:
     limits.add_argument("--min-weight", type=float, metavar="X", help="of --weights")
     add_path(parser, "--weights", "FILE|NAME", weights_help())
     add_path(parser, "--out-weights", "OUT.txt", "weights of the streamlines taken, to write")
+    add_warp(parser, "take the streamlines of the space of FILE, which are left, to the other")
     add_data_beside(parser)
     parser.set_defaults(run=run)
 
@@ -107,6 +111,12 @@ def run(options: argparse.Namespace) -> int:
         if value is not None and options.weights is None:
             raise InvalidParameterError(f"{flag} {value} needs weights; give --weights too.")
     grid = load_grid(options.reference) if options.reference else None
+    warp = warp_source(options)
+    if warp is not None and grid is None and written_tractogram_format(options.out).needs_grid:
+        raise InvalidParameterError(
+            f"After --warp {options.out} needs an image of the space that it leads to; give "
+            "--reference IMAGE."
+        )
     regions = [source.make() for source in region_sources(options, ROLES)]
     tractogram = load_streamlines(options.tractogram, options.weights)
     least, among = options.min_weight, tractogram
@@ -126,6 +136,13 @@ def run(options: argparse.Namespace) -> int:
             f"None of the {len(tractogram)} streamlines of {options.tractogram} is left; give "
             "other regions or wider limits. Nothing was written."
         )
+    if warp is not None:
+        chosen = chosen.warped(warp.load(), grid=grid)
+        if not len(chosen):
+            raise InvalidTractogramError(
+                f"No streamline of {options.tractogram} lies in the warp {warp.name}; check that "
+                "it leads from their space, or give --invert-warp. Nothing was written."
+            )
     chosen.save(options.out, reference=grid, data_beside=options.data_beside)
     written = [options.out]
     if options.out_weights:

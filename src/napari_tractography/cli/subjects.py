@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 
 from ..errors import FileError, InvalidParameterError, TractographyError
 from ..files.subjects import Subject, subjects_of
+from .flags import SUBJECT, warp_source
 from .progress import track_with_progress
 
 if TYPE_CHECKING:
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-SUBJECT = "{subject}"  # in names of outputs and of scalar maps
 TABLE = "tracts.csv"
 # Columns besides the numbers: what the row is of, and what proves that it is done.
 KEYS = ("subject", "bundle", "file")
@@ -178,7 +178,9 @@ def _made(
             source = fod_source(subject.fod, bundle.source)
             if source.image not in hashes:
                 hashes[source.image] = source.sha256_now()
-            transferred = bundle.on_fod(dataclasses.replace(source, sha256=hashes[source.image]))
+            warp = warp_source(options, subject=subject.name, hashed=True)
+            source = dataclasses.replace(source, sha256=hashes[source.image])
+            transferred = bundle.on_fod(source, warp)
             assert isinstance(transferred.source, Recipe)
             inputs = transferred.source.inputs_sha256(maps)
             if table.has(subject.name, bundle.name, inputs, out):
@@ -222,7 +224,8 @@ def _track_and_write(
     bundle.adopt(tracked, report.backend)
     tractogram = bundle.tractogram()
     scalars = [dataclasses.replace(ScalarMap.load(path), name=name) for name, path in maps.items()]
-    measures = measure(tractogram, scalars, grid=inputs.fod, name=bundle.name)
+    grid = tractogram.grid or inputs.fod.grid  # of a warp, or the subject's own
+    measures = measure(tractogram, scalars, grid=grid, name=bundle.name)
     try:
         out.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -230,7 +233,7 @@ def _track_and_write(
             f"{out.parent} cannot be made a folder ({error.strerror or error}); choose another."
         ) from None
     sidecar = sidecar_path(options, out)
-    tractogram.save(out, reference=inputs.fod, data_beside=options.data_beside)
+    tractogram.save(out, reference=grid, data_beside=options.data_beside)
     if sidecar is not None:
         assert isinstance(bundle.source, Recipe)
         made = bundle.source.with_result(tractogram, report.backend)

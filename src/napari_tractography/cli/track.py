@@ -26,6 +26,7 @@ from .flags import (
     add_fod,
     add_path,
     add_regions,
+    add_warp,
     count,
     execution_of,
     path_and_label,
@@ -34,15 +35,18 @@ from .flags import (
     region_sources,
     sphere_numbers,
     tractogram_help,
+    warp_source,
 )
 from .progress import chunks_with_progress, print_result
 
 logger = logging.getLogger(__name__)
 
 if TYPE_CHECKING:
+    from ..recipes.edits import Edit
     from ..recipes.recipe import Recipe
     from ..recipes.sources import RegionSource, SeedSource
     from ..recipes.volume_sources import VolumeSource
+    from ..recipes.warp_sources import WarpSource
     from ..tracking.inputs import Execution
 
 N_SEEDS = next(spec.default for spec in seeding_specs() if spec.name == "n_per_seed")
@@ -89,6 +93,18 @@ def add_track(commands: Any) -> None:
     )
     _add_seeds(parser)
     add_regions(parser, REGION_FLAGS)
+    add_warp(
+        parser,
+        "seeds and regions lie in another space, such as a template's, to which FILE leads from "
+        "the space of the FOD; --mask and --tissues do not",
+    )
+    add_path(
+        parser,
+        "--to-template",
+        "IMAGE",
+        "with --warp: save streamlines in that other space, of which this is an image, and not in "
+        "the FOD's",
+    )
     add_execution(parser)
     group = parser.add_argument_group("tracking parameters")
     for spec in parameter_specs():
@@ -203,11 +219,12 @@ def run(options: argparse.Namespace) -> int:
 def _track(options: argparse.Namespace, execution: Execution) -> int:
     """Track, write streamlines as they come, and the recipe; print the result."""
     from ..files.tractograms import check_target
+    from ..files.volume_files import load_grid
     from ..model.defaults import suited_to
     from ..recipes.recipe import Recipe
     from ..recipes.sources import FodSource
     from ..recipes.tissue_sources import TissueSource
-    from ..streamlines.streaming import check_points, save_chunks
+    from ..streamlines.streaming import check_points, save_chunks, warped_chunks
     from ..tracking.report import Report
 
     chosen = chosen_parameters(options)
@@ -220,6 +237,8 @@ def _track(options: argparse.Namespace, execution: Execution) -> int:
     check_target(options.out)  # before the work, not after it
     check_points(options.dtype, Path(options.out).suffix.lower(), options.compress)
     recipe_path = None if options.no_recipe else _recipe_path(options.out)
+    warp = warp_source(options, hashed=recipe_path is not None)
+    to_template = _to_template(options, warp)
     named = Recipe(
         fod=FodSource.file(options.fod, **reading_of(options), hashed=False),
         seeds=_seed_sources(options, random_seed),
@@ -230,6 +249,8 @@ def _track(options: argparse.Namespace, execution: Execution) -> int:
         select=options.select,
         max_seeds=options.max_seeds,
         between=_ends(options),
+        warp=warp,
+        edits=() if to_template is None else (to_template,),
     )
     inputs, recipe = named.read(hashed=recipe_path is not None)
     with_tissues = inputs.tissues is not None
@@ -252,13 +273,16 @@ def _track(options: argparse.Namespace, execution: Execution) -> int:
         summary = suited.summary(parameters)
         if summary:
             print(summary)
+    grid, there = inputs.fod.grid, None
+    if warp is not None and to_template is not None:
+        grid, there = load_grid(options.to_template), warp.load()
     report = Report()
     start = time.perf_counter()
     with chunks_with_progress(options, inputs, execution, report) as chunks:
         saved = save_chunks(
-            chunks,
+            chunks if there is None else warped_chunks(chunks, there),
             options.out,
-            reference=inputs.fod,
+            reference=grid,
             dtype=options.dtype,
             tolerance_mm=options.compress,
         )
@@ -362,6 +386,20 @@ def _ends(options: argparse.Namespace) -> tuple[RegionSource, ...]:
             "regions to track between, and --select N."
         )
     return tuple(region_source("include", text, "--between") for text in ends)
+
+
+def _to_template(options: argparse.Namespace, warp: WarpSource | None) -> Edit | None:
+    """Return what takes streamlines to the space of seeds and regions, if they are to go there."""
+    from ..recipes.edits import Edit
+    from ..recipes.warp_sources import WarpFile
+
+    if options.to_template is None:
+        return None
+    if warp is None:
+        raise InvalidParameterError(
+            f"--to-template {options.to_template} has no effect without --warp; give --warp too."
+        )
+    return Edit.warped(warp, WarpFile.of(options.to_template, hashed=not options.no_recipe))
 
 
 def _mask_source(text: str) -> VolumeSource:

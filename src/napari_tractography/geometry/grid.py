@@ -91,6 +91,14 @@ class Grid:
         """Return other voxels in the same image, with its unit and its kind of axes."""
         return Grid(shape, affine, unit=self.unit, is_anatomical=self.is_anatomical)
 
+    def divided(self, parts: ArrayLike) -> Grid:
+        """Return the same volume in smaller voxels: so many of one along each axis, (3,) int."""
+        n = np.asarray(parts, dtype=np.int64)
+        smaller = np.eye(4)
+        smaller[range(3), range(3)] = 1 / n
+        smaller[:3, 3] = 0.5 / n - 0.5  # the first corner stays where it is
+        return self.beside(tuple(np.array(self.shape) * n), self.affine @ smaller)
+
     @property
     def voxel_sizes_mm(self) -> NDArray[np.float64]:
         """(3,) float64: edge lengths of a voxel, mm."""

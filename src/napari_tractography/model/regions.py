@@ -13,8 +13,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ..errors import InvalidParameterError, InvalidRegionError
+from ..errors import InvalidParameterError, InvalidRegionError, InvalidWarpError
 from ..geometry.grid import Grid, middle_first
+from ..geometry.warps import Warp
 from ..runtime.arrays import (
     DeviceArray,
     as_native,
@@ -31,6 +32,8 @@ from .seeds import Seeds
 MAX_RADIUS_MM = 1e9  # its square is a float32, as the kernels keep it
 SAMPLE_SIZE = 1000  # points of a region, to tell whether it overlaps another
 WITHIN = 0.995  # of these: the region lies in the other, but for rounding at its border
+MOST_PARTS = 4  # of a voxel along each axis, where a mask of smaller ones is warped
+SLAB_VOXELS = 1 << 20  # that are looked up at once
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -191,6 +194,56 @@ class Region:
                 if near.any():
                     return True
         return False
+
+    def warped(self, warp: Warp, grid: Grid) -> Region:
+        """Return the region in the space that a warp leads to.
+
+        A sphere goes with its centre and keeps its radius. A mask becomes those voxels whose centre
+        the way back leads into it; so the inverse of a file's warp is exact and quick here.
+
+        Parameters
+        ----------
+        warp : Warp
+            From the space of the region to that of `grid`.
+        grid : Grid
+            Where voxels are sought, such as the FOD's; divided where those of the mask are smaller,
+            so that thin regions stay closed.
+
+        Raises
+        ------
+        InvalidWarpError
+            When the centre, or the whole mask, has no place there.
+        """
+        if self.grid is None or self.voxels is None:
+            assert self.center_mm is not None
+            centre = warp.moved(self.center_mm, f"The region {self.name}")
+            return Region.sphere(centre, self.radius_mm, self.role, name=self.name)
+        finest = float(self.grid.voxel_sizes_mm.min())
+        parts = np.clip(np.ceil(grid.voxel_sizes_mm / finest - 0.01), 1, MOST_PARTS).astype(int)
+        divided = grid.divided(parts)
+        inside = self._found_on(divided, warp.inverse())
+        spans = [np.flatnonzero(inside.any(axis=tuple({0, 1, 2} - {axis}))) for axis in range(3)]
+        if not len(spans[0]):
+            raise InvalidWarpError(
+                f"The region {self.name} has no voxel left on {grid} after the warp; check that "
+                "it leads from the region to there, and not the other way."
+            )
+        box = tuple(slice(span[0], span[-1] + 1) for span in spans)
+        shift = np.eye(4)
+        shift[:3, 3] = [span[0] for span in spans]
+        cropped = np.ascontiguousarray(inside[box])
+        own = divided.beside(cropped.shape, divided.affine @ shift)
+        return Region.mask(cropped, own, self.role, name=self.name)
+
+    def _found_on(self, grid: Grid, back: Warp) -> NDArray[np.bool_]:
+        """Return the voxels of a grid whose centres lead into the region, (x, y, z) bool."""
+        found = np.zeros(grid.shape, np.bool_)
+        thickness = max(1, SLAB_VOXELS // math.prod(grid.shape[1:]))
+        for first in range(0, grid.shape[0], thickness):
+            slab = found[first : first + thickness]
+            voxels = np.indices(slab.shape).reshape(3, -1).T + np.array([first, 0, 0])
+            slab[...] = self.contains(back.apply(grid.to_mm(voxels))).reshape(slab.shape)
+        return found
 
     def seeds(self, n: int, *, random_seed: int = 0) -> Seeds:
         """Draw `n` seeds uniformly in the region."""

@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ..errors import InvalidMaskError, InvalidSeedsError
+from ..errors import InvalidMaskError, InvalidSeedsError, InvalidWarpError
 from ..geometry.grid import Grid
+from ..geometry.warps import Warp
 from ..runtime.arrays import (
     DeviceArray,
     as_native,
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 
 GOLDEN = (math.sqrt(5.0) - 1.0) / 2.0
 MAX_SEEDS = 2**32  # the streamline id is one 32-bit word of the random counter
+TURN_MM = 0.1  # on both sides of a seed, by which a warp turns its direction
 FEW_SEEDS = 1 << 16  # fit into any memory; to ask for its size takes as long as to draw them
 # The most that was measured while seeds are drawn (152 in a sphere, 208 in a mask, 216 in an FOD):
 # numbers, counters, random words, positions.
@@ -354,6 +356,34 @@ class Seeds:
         elif all(part.can_go_on for part in parts):
             joined._draw = partial(_draw_parts, tuple(parts), 0)
         return joined
+
+    def warped(self, warp: Warp) -> Seeds:
+        """Return the seeds where a warp leads them, as fixed points; directions turn with it.
+
+        Seeds that are to be drawn in a warped region come of :meth:`.Region.warped`.
+
+        Raises
+        ------
+        InvalidWarpError
+            When it leads one of them nowhere.
+        """
+        points = self.positions_mm.astype(np.float64)
+        positions = warp.apply(points)
+        turned = None
+        if self.directions is not None:
+            ahead, behind = (
+                warp.apply(points + sign * TURN_MM * self.directions) for sign in (1.0, -1.0)
+            )
+            # At the edge of a field there is one side only.
+            ahead, behind = (np.where(np.isfinite(p), p, positions) for p in (ahead, behind))
+            turned = ahead - behind
+        n_lost = int((~np.isfinite(positions)).any(axis=1).sum())
+        if n_lost:
+            raise InvalidWarpError(
+                f"{n_lost} of {len(self)} seeds lie outside of the warp; remove them, and check "
+                "that it leads from where the seeds are."
+            )
+        return Seeds(positions, turned)
 
     def __len__(self) -> int:
         return len(self.device_positions)

@@ -26,13 +26,14 @@ from .mirror import mirrored_recipe, mirrored_streamlines
 from .recipe import ReadFods, Recipe
 from .sources import FodSource
 from .tractogram_sources import TractogramFile, WeightsSource
+from .warp_sources import WarpSource
 
 logger = logging.getLogger(__name__)
 
 Source = Recipe | TractogramFile
 T = TypeVar("T")
 # What Recipe.read has read, and learnt the SHA-256 of.
-READ_FIELDS = ("fod", "mask", "tissues", "seeds", "regions", "between")
+READ_FIELDS = ("fod", "mask", "tissues", "seeds", "regions", "between", "warp")
 
 
 class Bundle:
@@ -221,11 +222,9 @@ class Bundle:
             other = mirrored_streamlines(source, x_mm)
         return self._of(name or mirrored_name(self.name), other)
 
-    def on_fod(self, fod: FodSource) -> Bundle:
-        """Return the same bundle in another FOD, such as another subject's.
-
-        Its digest is not known; weights and edits by streamline number are left out, as they belong
-        to other streamlines.
+    def on_fod(self, fod: FodSource, warp: WarpSource | None = None) -> Bundle:
+        """Return the same bundle in another FOD, such as another subject's; see
+        :meth:`.Recipe.on_fod`.
 
         Raises InvalidParameterError when it comes from a file of streamlines.
         """
@@ -234,7 +233,7 @@ class Bundle:
             raise InvalidParameterError(
                 f"{self.name} comes from the file {source.path}, not from tracking; leave it out."
             )
-        return self._of(self.name, source.on_fod(fod))
+        return self._of(self.name, source.on_fod(fod, warp))
 
     def _of(self, name: str, source: Source) -> Bundle:
         """Return a bundle of another source that looks the same."""

@@ -26,9 +26,11 @@ FORMAT = "napari-tractography recipe"
 # the parameters `edge` and `min_radius_mm`, and it knows no `evaluation`; version 4 the kind of
 # the FOD's file, which was always "sh" before; version 5 edits, weights,
 # tissues, the number to select, two regions to track between, and axes and order of peaks and
-# tensors; version 6 images; version 7 seeds in each voxel, and labels of tissues.
-FORMAT_VERSION = 7
-READABLE_VERSIONS = (1, 2, 3, 4, 5, 6, 7)
+# tensors; version 6 images; version 7 seeds in each voxel, and labels of tissues;
+# version 8 warps.
+FORMAT_VERSION = 8
+WITHOUT_WARPS = 7  # which recipes without are written as
+READABLE_VERSIONS = (1, 2, 3, 4, 5, 6, 7, 8)
 # What the parameters of earlier versions were where a file does not say.
 BEFORE_VERSION_3 = {"edge": "interpolated", "min_probability": 0.005}
 IN_SIDECAR = "Recipe"  # the field of a BIDS sidecar that holds one
@@ -52,7 +54,10 @@ def write_json(content: Any, path: str | PathLike[str]) -> None:
 
 def recipe_content(recipe: Any) -> dict[str, Any]:
     """Return a dataclass as plain values, with the name and the version of the format."""
-    return {"format": FORMAT, "format_version": FORMAT_VERSION, **encoded(recipe)}
+    content = encoded(recipe)
+    has_warp = any("warp" in part for part in (content, *content.get("edits", ())))
+    version = FORMAT_VERSION if has_warp else WITHOUT_WARPS
+    return {"format": FORMAT, "format_version": version, **content}
 
 
 def recipe_of(kind: type[T], content: Any, file: Path) -> T:

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ..errors import InvalidParameterError
+from ..files.volume_files import load_grid
 from ..maps.likeness import distances_to_bundle
 from ..model.regions import Region
 from ..streamlines.cutting import cut_beyond
@@ -22,8 +23,9 @@ from ..streamlines.passing import check_rule
 from ..streamlines.tractogram import Tractogram
 from .numbers import how_many, largest, numbers_of, text_of
 from .sources import RegionSource
+from .warp_sources import WarpFile, WarpSource
 
-KINDS = ("keep", "delete", "cut", "outliers", "lengths", "weights", "regions")
+KINDS = ("keep", "delete", "cut", "outliers", "lengths", "weights", "regions", "warp")
 BY_NUMBER = ("keep", "delete")  # such edits mean these streamlines and no others
 INFINITE = None  # an upper limit that is not there: JSON knows no infinity
 
@@ -50,6 +52,9 @@ class Edit:
     # Of regions: what streamlines must pass, see Tractogram.select.
     regions: tuple[RegionSource, ...] = ()
     include_rule: str = "all"
+    # Of warp: what leads into another space, and an image of that space, for the header of files.
+    warp: WarpSource | None = None
+    image: WarpFile | None = None
     _numbers: list[NDArray[np.int64]] = field(default_factory=list, compare=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -71,6 +76,11 @@ class Edit:
             )
         if self.kind == "outliers" and self.most is None:
             raise InvalidParameterError("outliers without a distance; give the largest, in mm.")
+        if self.kind == "warp" and (self.warp is None or self.image is None):
+            raise InvalidParameterError(
+                "An edit of the kind warp lacks its warp, or an image of the space that it leads "
+                "to; give both."
+            )
         if self.kind == "cut":
             vectors = (*self.point_mm, *self.normal)
             is_plane = len(self.point_mm) == len(self.normal) == 3 and any(self.normal)
@@ -120,6 +130,11 @@ class Edit:
         sources = tuple(r if isinstance(r, RegionSource) else RegionSource.of(r) for r in regions)
         return cls("regions", regions=sources, include_rule=include_rule)
 
+    @classmethod
+    def warped(cls, warp: WarpSource, image: WarpFile) -> Edit:
+        """Take streamlines into the space of an image, see :meth:`.Tractogram.warped`."""
+        return cls("warp", warp=warp, image=image)
+
     @property
     def text(self) -> str:
         """What it does, in a few words."""
@@ -132,6 +147,7 @@ class Edit:
             "lengths": f"lengths from {self.least:g}{upper} mm",
             "weights": f"weights from {self.least:g}{upper}",
             "regions": f"{len(self.regions)} regions, {self.include_rule}",
+            "warp": f"warp by {self.warp.name if self.warp else ''}",
         }
         return words[self.kind]
 
@@ -151,13 +167,16 @@ class Edit:
         """
         if self.kind == "cut":
             return cut_beyond(tractogram, self.point_mm, self.normal)
+        if self.warp is not None and self.image is not None:
+            image, _ = self.image.found(folder, hashed=False)
+            return tractogram.warped(self.warp.load(folder), grid=load_grid(image))
         numbers = self.kept(tractogram, folder)
         return tractogram if len(numbers) == len(tractogram) else tractogram[numbers]
 
     def kept(self, tractogram: Tractogram, folder: Path | None = None) -> NDArray[np.int64]:
         """Return the numbers of the streamlines that stay, rising; see :meth:`apply`.
 
-        Of all edits but cut, which leaves none as it is.
+        Of all edits but cut and warp, which leave none as it is.
         """
         limits = (self.least, math.inf if self.most is None else self.most)
         if self.kind == "lengths":

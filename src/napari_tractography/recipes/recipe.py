@@ -13,13 +13,15 @@ import json
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from os import PathLike
 from pathlib import Path
 from typing import Unpack
 
-from ..errors import FileError, InvalidRegionError, TractographyError
+from ..errors import FileError, InvalidParameterError, InvalidRegionError, TractographyError
 from ..files.hashing import sha256_of
 from ..files.paths import existing_file
+from ..geometry.grid import Grid
 from ..maps.scalar_maps import name_of
 from ..model.fod import Fod
 from ..model.masks import mask_on
@@ -35,10 +37,11 @@ from .bids import sidecar_of
 from .codec import encoded, read_json, recipe_content, recipe_of, write_json
 from .edits import BY_NUMBER, Edit, edited
 from .provenance import TOLERANCE, changed_versions, device_of, present_versions, same_device
-from .sources import FodSource, RegionSource, SeedSource
+from .sources import FodSource, RegionSource, SeedSource, warped
 from .tissue_sources import TissueSource
 from .tractogram_sources import WeightsSource
 from .volume_sources import VolumeSource
+from .warp_sources import WarpSource
 
 logger = logging.getLogger(__name__)
 
@@ -72,6 +75,10 @@ class Recipe:
     between : tuple of RegionSource
         Two regions to track between, see
         :func:`~napari_tractography.tracking.engine.track_between`; or none.
+    warp : WarpSource, optional
+        From the space of the FOD to that of seeds and regions, those to track between as well,
+        such as a template's; see :meth:`in_space_of`. Mask and tissues lie in the FOD's space. What
+        is tracked does, too, unless an edit takes it elsewhere.
     weights : WeightsSource, optional
         Of the streamlines that are tracked, such as tcksift2 finds for them.
     edits : tuple of Edit
@@ -99,6 +106,7 @@ class Recipe:
     select: int | None = None
     max_seeds: int | None = None
     between: tuple[RegionSource, ...] = ()
+    warp: WarpSource | None = None
     digest: str = ""
     versions: dict[str, str] = field(default_factory=present_versions)
     backend: str = ""
@@ -161,13 +169,23 @@ class Recipe:
         tissues = tissue_source = None
         if self.tissues is not None:
             tissues, tissue_source = self.tissues.read(folder, hashed=hashed)
-        seeds = [source.read(fod, folder, tissues=tissues, hashed=hashed) for source in self.seeds]
-        regions = [source.read(folder, hashed=hashed) for source in self.regions]
-        ends = [source.read(folder, hashed=hashed) for source in self.between]
+        placed, named = self._in_space_of(fod.grid, hashed)
+        drawn = [
+            source.read(fod, folder, tissues=tissues, hashed=hashed) for source in placed.seeds
+        ]
+        regions = [source.read(folder, hashed=hashed) for source in placed.regions]
+        ends = [source.read(folder, hashed=hashed) for source in placed.between]
         between = _pair([region for region, _ in ends])
+        if self.warp is None:
+            named = dataclasses.replace(
+                named,
+                seeds=tuple(source for _, source in drawn),
+                regions=tuple(source for _, source in regions),
+                between=tuple(source for _, source in ends),
+            )
         inputs = TrackingInput(
             fod,
-            between[0].seeds(1) if between else Seeds.concatenate([part for part, _ in seeds]),
+            between[0].seeds(1) if between else Seeds.concatenate([part for part, _ in drawn]),
             self.parameters,
             mask,
             tuple(region for region, _ in regions),
@@ -177,16 +195,42 @@ class Recipe:
             max_seeds=self.max_seeds,
             between=between,
         )
-        recipe = dataclasses.replace(
-            self,
-            fod=fod_source,
-            mask=mask_source,
-            tissues=tissue_source,
-            seeds=tuple(source for _, source in seeds),
-            regions=tuple(source for _, source in regions),
-            between=tuple(source for _, source in ends),
-        )
+        recipe = dataclasses.replace(named, fod=fod_source, mask=mask_source, tissues=tissue_source)
         return inputs, recipe
+
+    def in_space_of(self, grid: Grid) -> Recipe:
+        """Return the recipe with seeds and regions where the warp puts them, and without it.
+
+        It makes the same streamlines. Masks are looked up voxel by voxel of `grid`, the FOD's,
+        which is divided where they are finer, and become part of the recipe; spheres go with their
+        centres and keep their radius.
+
+        Raises TractographyError when a file cannot be read, or something has no place there.
+        """
+        return self._in_space_of(grid, hashed=False)[0]
+
+    def _in_space_of(self, grid: Grid, hashed: bool) -> tuple[Recipe, Recipe]:
+        """Return the same, and this recipe with the SHA-256 of what was read for it."""
+        if self.warp is None:
+            return self, self
+        warp, warp_source = self.warp.read(self.folder, hashed=hashed)
+        there = warp.inverse()
+        go = partial(warped, warp=there, grid=grid, folder=self.folder, hashed=hashed)
+        seeds = [go(source) for source in self.seeds]
+        regions, between = (
+            [go(source) for source in sources] for sources in (self.regions, self.between)
+        )
+        placed, named = (
+            dataclasses.replace(
+                self,
+                warp=kept,
+                seeds=tuple(pair[which] for pair in seeds),
+                regions=tuple(pair[which] for pair in regions),
+                between=tuple(pair[which] for pair in between),
+            )
+            for which, kept in enumerate((None, warp_source))
+        )
+        return placed, named
 
     def run(self, **execution: Unpack[ExecutionKeywords]) -> Tractogram:
         """Track and edit again; warn when an input or the result is not what it was.
@@ -210,15 +254,36 @@ class Recipe:
         """Return what the edits make of streamlines as tracked."""
         return edited(tractogram, self.edits, self.folder)
 
-    def on_fod(self, fod: FodSource) -> Recipe:
+    def on_fod(self, fod: FodSource, warp: WarpSource | None = None) -> Recipe:
         """Return the recipe for another FOD, such as another subject's.
 
         The digest is not known there. Weights and edits by streamline number are left out, as they
         belong to other streamlines.
+
+        Parameters
+        ----------
+        fod : FodSource
+        warp : WarpSource, optional
+            From the space of that FOD to that of seeds and regions: in place of the recipe's own,
+            in edits as well.
+
+        Raises
+        ------
+        InvalidParameterError
+            When the recipe has a warp, which is of its own FOD, and no other is there.
         """
+        if warp is None and (self.warp or any(edit.warp for edit in self.edits)):
+            raise InvalidParameterError(
+                "The recipe has a warp, which belongs to its own FOD; give that of the other "
+                "FOD as well."
+            )
         left_out = (*BY_NUMBER, "weights")
-        edits = tuple(edit for edit in self.edits if edit.kind not in left_out)
-        return dataclasses.replace(self, fod=fod, weights=None, edits=edits, digest="")
+        edits = tuple(
+            edit if edit.warp is None else dataclasses.replace(edit, warp=warp)
+            for edit in self.edits
+            if edit.kind not in left_out
+        )
+        return dataclasses.replace(self, fod=fod, warp=warp, weights=None, edits=edits, digest="")
 
     def check(self, tractogram: Tractogram, backend: str = "") -> bool:
         """Tell whether a tractogram is the recipe's result; warn, with what differs, if not.
@@ -288,6 +353,11 @@ class Recipe:
         bare = dataclasses.replace(
             self,
             fod=dataclasses.replace(self.fod, path=""),
+            warp=self.warp and self.warp.without_paths(),
+            edits=tuple(
+                dataclasses.replace(edit, warp=edit.warp and edit.warp.without_paths())
+                for edit in self.edits
+            ),
             versions={},
             backend="",
             device="",

@@ -8,9 +8,11 @@ the plugin.
 from __future__ import annotations
 
 import dataclasses
+import logging
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +25,8 @@ from ..files.hashing import sha256_of
 from ..files.image_files import existing_image, image_sha256, is_remote
 from ..files.paths import existing_file
 from ..files.servers import allow_server, check_allowed
+from ..geometry.grid import Grid
+from ..geometry.warps import Warp
 from ..model.fod import Fod
 from ..model.phantoms import PHANTOM_LMAX, make_phantom
 from ..model.regions import Region
@@ -30,6 +34,8 @@ from ..model.seeds import Seeds
 from ..model.tissues import Tissues
 from .image_sources import ImageReading, reading_of
 from .volume_sources import VolumeSource, located, warn_if_changed
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -316,6 +322,49 @@ class RegionSource:
         mask, grid, volume = self.volume.read(folder, hashed=hashed)
         region = Region.mask(mask, grid, self.role, name=self.name or volume.name)
         return region, dataclasses.replace(self, volume=volume)
+
+
+Source = TypeVar("Source", SeedSource, RegionSource)
+
+
+def warped(
+    source: Source, warp: Warp, grid: Grid, folder: Path | None = None, *, hashed: bool = True
+) -> tuple[Source, Source]:
+    """Return a source in the space that a warp leads to, that of `grid`, and itself with SHA-256.
+
+    See :meth:`.Region.warped` and :meth:`.Seeds.warped`; what is made from the FOD or the tissues
+    is there already. Raises TractographyError when a file cannot be read, or it has no place there.
+    """
+    if source.volume is not None:
+        mask, own, volume = source.volume.read(folder, hashed=hashed)
+        _check_way(warp, own, grid, volume.name)
+        region = Region.mask(mask, own, "include", name=volume.name).warped(warp, grid)
+        assert region.voxels is not None
+        assert region.grid is not None
+        there = VolumeSource.of_array(region.voxels, region.grid)
+        named = dataclasses.replace(source, volume=volume)
+        return dataclasses.replace(source, volume=there), named
+    if source.center_mm:
+        centre = warp.moved(source.center_mm, "The centre of a sphere")
+        return dataclasses.replace(source, center_mm=centre), source
+    if isinstance(source, SeedSource) and source.positions_mm:
+        points = Seeds.at(source.positions_mm, source.directions or None).warped(warp)
+        return SeedSource.points(points), source
+    return source, source
+
+
+def _check_way(warp: Warp, own: Grid, grid: Grid, name: str) -> None:
+    """Warn where a field lies on the grid of a mask, or of the FOD, where the other should be."""
+    back = warp.inverse().grid
+    is_other_way = (back is not None and back.same_space(own)) or (
+        warp.grid is not None and warp.grid.same_space(grid)
+    )
+    if is_other_way and not own.same_space(grid):
+        logger.warning(
+            "The warp seems to lead the other way: its field lies on the grid of %s. Invert it "
+            "(--invert-warp), or leave that out where it is inverted.",
+            name if back is not None else "the FOD",
+        )  # fmt: skip
 
 
 def _rows(array: NDArray[np.float32]) -> tuple[tuple[float, ...], ...]:

@@ -33,10 +33,12 @@ from ..files.formats import (
 from ..files.paths import at_home, ending_of
 from ..files.tractograms import open_stream
 from ..geometry.grid import Grid
+from ..geometry.warps import Warp
 from ..model.fod import Fod
 from ..model.outcome import Outcome
 from ..model.stop import StopReason
 from .tractogram import Tractogram
+from .warping import tell_lost
 
 SEGMENT_MM = 10.0  # the longest that compression makes, as DIPY's default
 UNFINISHED = "unfinished-"  # before the name of a file of a run that ended early
@@ -103,6 +105,19 @@ class SavedTractogram(Outcome):
             sha.update(offsets.data)
             last = offsets[-1:]
         return sha.hexdigest()
+
+
+def warped_chunks(chunks: Iterable[Tractogram], warp: Warp) -> Iterator[Tractogram]:
+    """Yield chunks in the space that a warp leads to, see :meth:`.Tractogram.warped`.
+
+    What was cut and left out is said once, in the end.
+    """
+    n_all = n_cut = n_gone = 0
+    for chunk in chunks:
+        warped, *lost = chunk.through(warp)
+        n_all, n_cut, n_gone = n_all + len(chunk), n_cut + lost[0], n_gone + lost[1]
+        yield warped
+    tell_lost(n_all, n_cut, n_gone)
 
 
 def save_chunks(

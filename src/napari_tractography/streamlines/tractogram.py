@@ -17,6 +17,7 @@ from ..files.streamline_arrays import StreamlineArrays
 from ..files.streamline_data import NO_DATA, StreamlineData
 from ..files.weights import checked_weights
 from ..geometry.grid import Grid
+from ..geometry.warps import Warp
 from ..model.outcome import Outcome
 from ..model.stop import StopReason
 from ..runtime.arrays import real_numbers
@@ -24,6 +25,7 @@ from .joining import OfChosen, end_to_end, gathered, joined, of_points
 from .passing import Criteria, between, check_criteria, passing
 from .sameness import found_among
 from .segments import lengths_mm
+from .warping import tell_lost, through_warp
 
 if TYPE_CHECKING:
     from ..model.fod import Fod
@@ -371,6 +373,48 @@ class Tractogram(Outcome):
         if criteria.get("weight") is not None:
             kept &= between(self.weights, criteria["weight"], "weight")
         return np.flatnonzero(kept)
+
+    def warped(self, warp: Warp, *, grid: Grid | None = None) -> Tractogram:
+        """Return the streamlines in the space that a warp leads to.
+
+        What lies outside of the warp is cut off, as at a plane: a streamline that leaves it and
+        comes back becomes several, with the same seed, weight and values, and one that lies outside
+        as a whole is left out; how many is said in a warning. Stop reasons of cut ends are 0
+        (unknown), and lengths those of the polylines. Seeds and what became of them stay known.
+
+        Parameters
+        ----------
+        warp : Warp
+            From the space of the streamlines.
+        grid : Grid, optional
+            Of an image in the other space, for the header of files.
+        """
+        other, n_cut, n_gone = self.through(warp, grid)
+        tell_lost(len(self), n_cut, n_gone)
+        return other
+
+    def through(self, warp: Warp, grid: Grid | None = None) -> tuple[Tractogram, int, int]:
+        """Return the same without a warning, how many were cut, and how many were left out."""
+        pieces = through_warp(self.stored_points, self.offsets, warp)
+        parents = pieces.parents
+        reasons = self.stop_reasons[parents]
+        reasons[~pieces.starts_whole, 0] = reasons[~pieces.ends_whole, 1] = 0
+        other = Tractogram(
+            pieces.points,
+            pieces.offsets,
+            seed_index=self.seed_index[parents],
+            stop_reasons=reasons,
+            tally=self.tally,
+            n_seeds=self.n_seeds,
+            weights=None if self.weights is None else self.weights[parents],
+            short_since=self.short_since,
+            points_are_finite=True,
+            data=self.data.picked(parents, lambda values: values[pieces.kept]),
+            grid=grid,
+        )
+        n_cut = len(np.unique(parents[~(pieces.starts_whole & pieces.ends_whole)]))
+        n_with_points = int((np.diff(self.offsets) > 0).sum())
+        return other, n_cut, n_with_points - len(np.unique(parents))
 
     def found_in(self, other: Tractogram) -> NDArray[np.bool_]:
         """Tell which streamlines are also in another tractogram, (n_streamlines,) bool.

@@ -27,6 +27,10 @@ from napari_tractography.plugin.panel import project_keeper
 from napari_tractography.plugin.panel.panel import TractographyPanel
 from napari_tractography.plugin.panel.project_button import ProjectButton
 from napari_tractography.plugin.timers import repeated
+from napari_tractography.recipes.recipe import Recipe
+from napari_tractography.recipes.sources import FodSource, RegionSource, SeedSource
+from napari_tractography.recipes.volume_sources import VolumeSource
+from napari_tractography.recipes.warp_sources import WarpSource
 
 ONE, OTHER = phantom_seeds_mm("cross")
 
@@ -114,6 +118,45 @@ def test_a_saved_project_comes_back_with_the_same_digests(
     assert not again.bundles.history.can_undo
     again.bundles.history.redo()
     assert digests(again) == wanted
+
+
+def test_seeds_and_regions_of_a_recipe_with_a_warp_open_where_it_puts_them(
+    open_model: Any, cross: Any, qtbot: Any, tmp_path: Path, notes: list[str]
+) -> None:
+    """Streamlines are those that the recipe makes; what is saved then needs no warp."""
+    shift = np.eye(4)
+    shift[:3, 3] = 30, -20, 10
+    np.savetxt(tmp_path / "to_template.txt", shift)
+    there = tuple((ONE + shift[:3, 3]).tolist())
+    mask = np.ones(cross.grid.shape)
+    region = RegionSource("include", "all", volume=VolumeSource.of_array(
+        mask, Grid(cross.grid.shape, shift @ cross.grid.affine)
+    ))  # fmt: skip
+    made = Recipe(
+        FodSource.file(save_fod(cross, tmp_path / "fod.nii.gz"), kind="sh"),
+        (SeedSource("sphere", FEW, 0, there, 2.0),),
+        TrackingParameters.for_fod(cross),
+        regions=(region,),
+        warp=WarpSource.file(tmp_path / "to_template.txt"),
+    )
+    wanted = made.run()
+    assert len(wanted)
+    project = Project()
+    project.add("CST", made.with_result(wanted))
+    project.save(tmp_path / "study.tracts.json")
+    panel = open_model(prepared=False)
+    open_project(panel, tmp_path / "study.tracts.json", qtbot)
+    assert digests(panel) == {"CST": wanted.digest()}
+    assert "1 of 1 bundle has the digest" in notes[-1]
+    np.testing.assert_allclose(panel.session.seeds.positions_mm, ONE[None], atol=1e-3)
+    ((_, found),) = panel.session.regions.frozen()
+    assert found.grid is not None
+    assert np.allclose(found.grid.affine, cross.grid.affine, atol=1e-3)
+    assert panel.project.save(tmp_path / "again.tracts.json")
+    (again,) = Project.load(tmp_path / "again.tracts.json").bundles.values()
+    assert isinstance(again.source, Recipe)
+    assert again.source.warp is None
+    assert again.tractogram().digest() == wanted.digest()
 
 
 def test_parameters_that_suit_the_fod_are_chosen_by_nobody_once_opened(

@@ -314,16 +314,25 @@ def mask_of(layer: Layer, space: DisplaySpace) -> NDArray[np.bool_]:
 def voxels_of(layer: Layer, space: DisplaySpace) -> tuple[NDArray[Any], Grid]:
     """Return the voxels that a 3-D layer shows as (x, y, z), and their grid.
 
-    In the order of its file where it has one. A layer that was painted in napari has none: it
-    lies in the scanner's RAS+ mm as the FOD does that it covers on the screen.
+    In the order of its file where it has one, and where that says, moved by the layer's own
+    transform (`layer.affine`), such as one of a registration. A layer that was painted in napari
+    has none: it lies in the scanner's RAS+ mm as the FOD does that it covers on the screen.
 
     Raises InvalidGridError when the layer's affine makes no sense.
     """
     own = display_space_of_layer(layer)
     assert own.grid is not None
     data = np.asarray(layer.data)
+    transform = np.eye(4)
+    transform[:3, :3] = np.asarray(layer.affine.linear_matrix)[::-1, ::-1]
+    transform[:3, 3] = np.asarray(layer.affine.translate)[::-1]
     if "affine" in layer.metadata or space.grid is None:
-        return own.from_volume(data), own.grid
+        if "affine" not in layer.metadata or np.array_equal(transform, np.eye(4)):
+            return own.from_volume(data), own.grid
+        # The same from where the layer is shown without it, in mm.
+        shown = own.world_to_display
+        moved = np.linalg.inv(np.linalg.inv(transform) @ shown) @ shown
+        return own.from_volume(data), own.grid.beside(own.grid.shape, moved @ own.grid.affine)
     placed = np.array([own.scale, own.translate]) - np.array([space.scale, space.translate])
     if (
         data.shape == space.shape_zyx

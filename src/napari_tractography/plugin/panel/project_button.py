@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +34,7 @@ from ...recipes.volume_sources import VolumeSource
 from ..document import BundleState, LayerRef
 from ..export.projects import file_source, project_of
 from ..export.recipes import recipe_of
-from ..layers.volume_layers import fod_of
+from ..layers.volume_layers import fod_grid_of, fod_of
 from ..notices import show_error, show_warning
 from ..session.derived_bundles import other_side
 from ..session.listing import BundleList
@@ -190,6 +191,7 @@ class ProjectButton(QPushButton):  # type: ignore[misc]
             raise FileError(f"{Path(path).name} holds no bundles.")
         self._ask_servers(project)
         layers = self.layers.fod_layers(project, self)
+        self._place(project, layers)
         masks: dict[VolumeSource, Layer] = {}  # one layer for all bundles that share it
         states = [
             self._state(bundle, number, layers, masks)
@@ -200,6 +202,16 @@ class ProjectButton(QPushButton):  # type: ignore[misc]
         self.keeper.path = Path(path) if is_named else None
         fods = {source: fod_of(layer) for source, layer in layers.items()}
         self._begin(Opening(self.bundles, project, {s: f for s, f in fods.items() if f}))
+
+    def _place(self, project: Project, layers: Mapping[FodSource, Layer]) -> None:
+        """Have seeds and regions of recipes with a warp where it puts them: the window has none."""
+        for bundle in project.bundles.values():
+            source = bundle.source
+            if isinstance(source, Recipe) and source.warp is not None:
+                grid = fod_grid_of(layers[dataclasses.replace(source.fod, sha256="")])
+                assert grid is not None
+                warp = partial(source.in_space_of, grid)
+                bundle.source = wait_for(warp, f"Warping {bundle.name}", self)
 
     def _load(self, path: str | Path) -> Project:
         """Read a project; of files that are gone a person is asked where they are."""

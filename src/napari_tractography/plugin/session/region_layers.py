@@ -539,6 +539,7 @@ class Regions:
             (events.name, self._on_name),
             *((event, self._on_data) for event in (events.data, *of_voxels)),
             *([(events.set_data, self._on_drawn)] if is_labels else []),
+            *([(events.affine, self._on_moved)] if is_labels else []),
         )
         self._heard[layer].open()
         if is_labels and layer.metadata.get(PAINTED_KEY):
@@ -652,6 +653,12 @@ class Regions:
             self._take_painted(layer, self._entries_of(layer))
             self.document.release()
 
+    def _on_moved(self, event: Any) -> None:
+        """Take up the transform of a layer, which its regions go with."""
+        numbers = [entry.id for entry in self._entries_of(event.source)]
+        if numbers and not self._is_showing:
+            self.document.amend(acts.change_regions(numbers, is_inactive=False))
+
     def _on_drawn(self, _event: Any) -> None:
         if not self._is_showing:
             self._check.start()
@@ -678,6 +685,7 @@ def _painted_like(layer: Layer, painted: Painted) -> Labels:
         painted.written(np.asarray(layer.data)),
         scale=layer.scale,
         translate=layer.translate,
+        affine=layer.affine,
         metadata=layer.metadata,
     )
 
