@@ -11,6 +11,7 @@ import pytest
 
 import napari_tractography as nt
 from napari_tractography.cli import main
+from napari_tractography.files.volume_files import load_mask, save_volume
 
 RUN = ("--n-seeds", "50", "--n-directions", "256", "--step", "1", "--quiet")
 
@@ -164,3 +165,35 @@ def test_positions_of_a_file_are_seeds(
         Path("p.txt").write_text(text)
         assert main([*words, *RUN[2:]]) == 2
         assert "p.txt holds" in capsys.readouterr().err
+
+
+def test_seeds_by_voxel_stay_where_the_mask_loses_another(folder: Path, drawing: nt.Fod) -> None:
+    mask, grid = load_mask("mask.nii.gz")
+    less = mask.copy()
+    gone = np.argwhere(mask)[len(np.argwhere(mask)) // 2]
+    less[tuple(gone)] = False
+    save_volume(less, grid, "less.nii.gz")
+    found = []
+    for name in ("mask", "less"):
+        words = ["--seed-mask", f"{name}.nii.gz", "--seeds-per-voxel", "1", "--seeds-by", "voxel"]
+        assert main(["track", "fod.nii.gz", "-o", f"{name}.tck", *words, *RUN[2:]]) == 0
+        found.append({line.tobytes() for line in nt.load_tractogram(f"{name}.tck")})
+        assert json.loads(Path(f"{name}.json").read_text())["seeds"][0]["by"] == "voxel"
+        assert main(["replay", f"{name}.json", "--quiet"]) == 0
+    assert len(found[1]) > 100
+    assert found[1] <= found[0]
+    assert len(found[0] - found[1]) <= 1
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("--seed-fod --seeds-by voxel", "give --seed-mask IMAGE as well"),
+        ("--seed-mask mask.nii.gz --seeds-by voxels", "choose one of list, voxel"),
+    ],
+)
+def test_a_law_of_seeds_that_does_not_apply_is_refused(
+    folder: Path, capsys: pytest.CaptureFixture[str], words: str, said: str
+) -> None:
+    assert main(["track", "fod.nii.gz", "-o", "b.tck", *words.split(), *RUN]) == 2
+    assert said in capsys.readouterr().err

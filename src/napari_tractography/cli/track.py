@@ -163,6 +163,14 @@ def _add_seeds(parser: argparse.ArgumentParser) -> None:
         help="streamlines to start in each voxel of --seed-mask, instead of --n-seeds",
     )
     parser.add_argument(
+        "--seeds-by",
+        default="list",
+        metavar="list|voxel",
+        help="what seeds of --seed-mask depend on: their number in the list of its voxels, or, by "
+        "voxel, their voxel alone, so that a mask that changes by a voxel changes the streamlines "
+        "of that voxel (default list)",
+    )
+    parser.add_argument(
         "--select",
         type=count,
         metavar="N",
@@ -300,6 +308,8 @@ def _track(options: argparse.Namespace, execution: Execution) -> int:
 
 def _check_counts(options: argparse.Namespace) -> None:
     """Refuse numbers of seeds that would be of no effect."""
+    from ..model.seeds import BY
+
     if options.seeds_per_voxel is not None:
         if not options.seed_mask:
             raise InvalidParameterError(
@@ -313,6 +323,15 @@ def _check_counts(options: argparse.Namespace) -> None:
                     f"--seeds-per-voxel {options.seeds_per_voxel} and {flag} {number} both say how "
                     "many streamlines there are; leave one out."
                 )
+    if options.seeds_by not in BY:
+        raise InvalidParameterError(
+            f"--seeds-by {options.seeds_by} is unknown; choose one of {', '.join(BY)}."
+        )
+    if options.seeds_by != "list" and not options.seed_mask:
+        raise InvalidParameterError(
+            f"--seeds-by {options.seeds_by} is of seeds in a mask; give --seed-mask IMAGE as well, "
+            "or leave it out."
+        )
     if options.max_seeds is not None and options.select is None:
         raise InvalidParameterError(
             f"--max-seeds {options.max_seeds} limits the seeds of --select; give --select N as "
@@ -419,9 +438,10 @@ def _seed_sources(options: argparse.Namespace, random_seed: int) -> tuple[SeedSo
         return ()
     if options.seed_mask:
         volume, each = _mask_source(options.seed_mask), options.seeds_per_voxel
+        by = "" if options.seeds_by == "list" else options.seeds_by
         if each is not None:
-            return (SeedSource("voxels", each, random_seed, volume=volume),)
-        return (SeedSource("mask", n, random_seed, volume=volume),)
+            return (SeedSource("voxels", each, random_seed, volume=volume, by=by),)
+        return (SeedSource("mask", n, random_seed, volume=volume, by=by),)
     if options.seed_points:
         return (SeedSource.points(Seeds.at(*load_positions(options.seed_points))),)
     if options.seed_fod:

@@ -59,6 +59,15 @@ class SeedingParameters:
         help="How many streamlines start in each voxel of the mask.",
         section="main",
     )
+    drawn_by: str = parameter(
+        "list",
+        label="Seeds by",
+        choices=("list", "voxel"),
+        help="What seeds in a mask depend on: their number in the list of its voxels, so that all "
+        "are others where the mask changes, or their voxel alone. By voxel, a mask that changes by "
+        "one voxel changes the streamlines of that voxel, and a few of the last round.",
+        section="main",
+    )
     n_per_seed: int = parameter(
         500,
         label="Streamlines per seed",

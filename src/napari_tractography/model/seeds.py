@@ -15,7 +15,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ..errors import InvalidMaskError, InvalidSeedsError, InvalidWarpError
+from ..errors import (
+    InvalidMaskError,
+    InvalidParameterError,
+    InvalidSeedsError,
+    InvalidWarpError,
+)
 from ..geometry.grid import Grid
 from ..geometry.warps import Warp
 from ..runtime.arrays import (
@@ -29,7 +34,7 @@ from ..runtime.arrays import (
 from ..runtime.buffers import memory_bytes
 from ..runtime.scalars import as_float, as_point, as_whole
 from .interface import interface_points
-from .philox import Purpose, uniforms
+from .philox import MASK_32, Purpose, philox4x32, uniforms
 
 if TYPE_CHECKING:
     from .fod import Fod
@@ -38,6 +43,8 @@ if TYPE_CHECKING:
 GOLDEN = (math.sqrt(5.0) - 1.0) / 2.0
 MAX_SEEDS = 2**32  # the streamline id is one 32-bit word of the random counter
 TURN_MM = 0.1  # on both sides of a seed, by which a warp turns its direction
+BY = ("list", "voxel")  # what seeds in a mask depend on
+RANKED_AT_ONCE = 1 << 18  # voxels of rounds
 FEW_SEEDS = 1 << 16  # fit into any memory; to ask for its size takes as long as to draw them
 # The most that was measured while seeds are drawn (152 in a sphere, 208 in a mask, 216 in an FOD):
 # numbers, counters, random words, positions.
@@ -47,7 +54,8 @@ BYTES_A_SEED = 216
 class Seeds:
     """Positions, and optionally directions, at which streamlines start.
 
-    Seed i starts streamline i: its random numbers depend on its index, not on its position.
+    Seed i starts streamline i: its random numbers depend on its index, not on its position; of
+    those that are drawn by voxel, see :meth:`by_voxel`, on the voxel.
 
     Parameters
     ----------
@@ -63,7 +71,7 @@ class Seeds:
         When there are none, or a number is not real or not finite.
     """
 
-    __slots__ = ("_draw", "device_directions", "device_positions")
+    __slots__ = ("_draw", "device_directions", "device_positions", "streams")
 
     def __init__(self, positions_mm: ArrayLike, directions: ArrayLike | None = None) -> None:
         points = as_native(positions_mm)
@@ -91,6 +99,9 @@ class Seeds:
         self.device_directions = None if directions is None else _units(directions, len(positions))
         # Of seeds that were drawn: from a number of seeds and that of the first to those seeds.
         self._draw: Callable[[int, int], Seeds] | None = None
+        # (n,) uint32: what the random numbers of each streamline depend on, where that is not its
+        # index.
+        self.streams: NDArray[np.uint32] | None = None
 
     @property
     def can_go_on(self) -> bool:
@@ -200,6 +211,7 @@ class Seeds:
         *,
         random_seed: int = 0,
         first: int = 0,
+        by: str = "list",
     ) -> Seeds:
         """Draw `n` seeds uniformly in the voxels of a mask.
 
@@ -216,12 +228,19 @@ class Seeds:
             Key of the random numbers.
         first : int
             Number of the first seed, as in :meth:`in_sphere`.
+        by : str
+            "list": each seed picks one of the voxels by its number, so that all are others where
+            the mask changes; "voxel": see :meth:`by_voxel`.
 
         Raises
         ------
         InvalidMaskError
             When the mask is empty, not 3-D or of another shape than its grid.
+        InvalidParameterError
+            When `by` is neither.
         """
+        if _checked_by(by) == "voxel":
+            return cls.by_voxel(mask, affine, n, random_seed=random_seed, first=first)
         held, grid, indices = voxels_of_mask(mask, affine)
         ids = _ids(n, first)
         pick = uniforms(ids, 0, Purpose.SEED_VOXEL, random_seed)[:, 0]
@@ -240,12 +259,13 @@ class Seeds:
         *,
         random_seed: int = 0,
         first: int = 0,
+        by: str = "list",
     ) -> Seeds:
-        """Draw `n` seeds in each voxel of a mask; see :meth:`in_turn`.
+        """Draw `n` seeds in each voxel of a mask; see :meth:`in_turn` and :meth:`by_voxel`.
 
         Parameters
         ----------
-        mask, affine, random_seed, first
+        mask, affine, random_seed, first, by
             As :meth:`in_mask` takes them.
         n : int
             Number of seeds in each voxel.
@@ -257,7 +277,8 @@ class Seeds:
         """
         held, grid, indices = voxels_of_mask(mask, affine)
         n_all = _count(n) * len(indices)
-        return cls.in_turn(held, grid, n_all, random_seed=random_seed, first=first)
+        draw = cls.by_voxel if _checked_by(by) == "voxel" else cls.in_turn
+        return draw(held, grid, n_all, random_seed=random_seed, first=first)
 
     @classmethod
     def in_turn(
@@ -279,6 +300,41 @@ class Seeds:
         chosen = host_array(indices)[voxels_in_turn(ids, len(indices))]
         draw = partial(_redraw, "in_turn", (held, grid), random_seed, first)
         return cls._in_voxels(grid, chosen, ids, random_seed)._drawn_by(draw)
+
+    @classmethod
+    def by_voxel(
+        cls,
+        mask: ArrayLike,
+        affine: ArrayLike | Grid,
+        n: int,
+        *,
+        random_seed: int = 0,
+        first: int = 0,
+    ) -> Seeds:
+        """Draw `n` seeds that are functions of their voxel, not of their place in the list.
+
+        They come in rounds, each of which has every voxel once, in an order that is drawn anew.
+        What is drawn for a voxel, and its streamlines, depend on the voxel, the round and
+        `random_seed`: where a mask on the same grid gains or loses a voxel, the streamlines of the
+        others stay as they are, but for a few of the last round, which is not complete. Parameters
+        and errors are those of :meth:`in_mask`.
+        """
+        held, grid, indices = voxels_of_mask(mask, affine)
+        numbers = _ids(n, first)
+        voxels = host_array(indices).astype(np.int64)
+        chosen = np.empty(len(numbers), np.int64)
+        rounds = numbers // len(voxels)
+        at_once = max(1, RANKED_AT_ONCE // len(voxels))
+        end = int(rounds[-1]) + 1
+        for begin in range(int(rounds[0]), end, at_once):
+            some = range(begin, min(begin + at_once, end))
+            ranked = _ranked(voxels, some, random_seed).ravel()
+            here = slice(*np.searchsorted(rounds, (some.start, some.stop)))
+            chosen[here] = ranked[numbers[here] - begin * len(voxels)]
+        streams = (rounds * math.prod(grid.shape) + chosen) & MASK_32
+        seeds = cls._in_voxels(grid, chosen, streams, random_seed)
+        seeds.streams = streams.astype(np.uint32)
+        return seeds._drawn_by(partial(_redraw, "by_voxel", (held, grid), random_seed, first))
 
     @classmethod
     def from_fod(cls, fod: Fod, n: int, *, random_seed: int = 0, first: int = 0) -> Seeds:
@@ -351,6 +407,7 @@ class Seeds:
             np.concatenate([p.positions_mm for p in parts]),
             np.concatenate(directions) if len(directions) == len(parts) else None,
         )
+        joined.streams = _joined_streams(parts, 0)
         if len(parts) == 1:
             joined._draw = parts[0]._draw
         elif all(part.can_go_on for part in parts):
@@ -390,10 +447,12 @@ class Seeds:
 
     def __getitem__(self, index: slice) -> Seeds:
         directions = self.device_directions
-        return Seeds(
+        part = Seeds(
             self.device_positions.native[index],
             None if directions is None else directions.native[index],
         )
+        part.streams = None if self.streams is None else self.streams[index]
+        return part
 
     def __repr__(self) -> str:
         suffix = "" if self.device_directions is None else " with directions"
@@ -532,5 +591,42 @@ def _draw_parts(parts: tuple[Seeds, ...], start: int, n: int, first: int) -> See
     rounds = range(first // n_round, (first + n - 1) // n_round + 1)
     pieces = [part.more(len(part), turn * n_round) for turn in rounds for part in parts]
     positions = np.concatenate([piece.positions_mm for piece in pieces])
+    streams = _joined_streams(pieces, rounds[0] * n_round)
     begin = first - rounds[0] * n_round
-    return Seeds(positions[begin : begin + n])._drawn_by(partial(_draw_parts, parts, first))
+    seeds = Seeds(positions[begin : begin + n])
+    seeds.streams = None if streams is None else streams[begin : begin + n]
+    return seeds._drawn_by(partial(_draw_parts, parts, first))
+
+
+def _joined_streams(parts: Sequence[Seeds], first: int) -> NDArray[np.uint32] | None:
+    """Return the streams of parts one after the other, the first of which has that number.
+
+    Those that have none of their own are numbered on; None where no part has any.
+    """
+    if all(part.streams is None for part in parts):
+        return None
+    numbers = np.arange(first, first + sum(map(len, parts)), dtype=np.int64)
+    found = (numbers & MASK_32).astype(np.uint32)
+    begin = 0
+    for part in parts:
+        if part.streams is not None:
+            found[begin : begin + len(part)] = part.streams
+        begin += len(part)
+    return found
+
+
+def _ranked(voxels: NDArray[np.int64], rounds: range, random_seed: int) -> NDArray[np.int64]:
+    """Return voxels in the order of each of some rounds, (n_rounds, n_voxels) flat indices."""
+    counter = np.zeros((len(rounds), len(voxels), 4), np.uint64)
+    counter[..., 0] = voxels & MASK_32
+    counter[..., 1] = np.array(rounds, np.uint64)[:, None] + 1  # 0 is of seeds by the list
+    counter[..., 2] = voxels >> 32
+    counter[..., 3] = Purpose.SEED_VOXEL
+    priorities = philox4x32(counter, random_seed)[..., 0]
+    return voxels[np.argsort(priorities, axis=1, kind="stable")]
+
+
+def _checked_by(by: str) -> str:
+    if by not in BY:
+        raise InvalidParameterError(f"by = {by!r} is unknown; choose one of {', '.join(BY)}.")
+    return by

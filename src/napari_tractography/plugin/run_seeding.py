@@ -83,10 +83,11 @@ class SeedMask(SingleSource):
     mask: NDArray[Any]  # (x, y, z): not zero where streamlines start
     grid: Grid  # of the mask
     n_seeds: int
+    by: str = "list"  # see Seeds.in_mask
 
     def first_seeds(self, fod: Fod, n: int, random_seed: int) -> Seeds:
         """Draw them uniformly in the voxels."""
-        return Seeds.in_mask(self.mask, self.grid, n, random_seed=random_seed)
+        return Seeds.in_mask(self.mask, self.grid, n, random_seed=random_seed, by=self.by)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -97,16 +98,18 @@ class SeedVoxels(SingleSource):
     grid: Grid  # of the mask
     n_per_voxel: int  # streamlines from each voxel
     n_seeds: int  # streamlines in all
+    by: str = "list"  # see Seeds.in_mask
 
     @classmethod
-    def of(cls, mask: NDArray[Any], grid: Grid, n_per_voxel: int) -> SeedVoxels:
+    def of(cls, mask: NDArray[Any], grid: Grid, n_per_voxel: int, by: str = "list") -> SeedVoxels:
         """Count the voxels."""
         n_voxels = len(voxels_of_mask(mask, grid)[2])
-        return cls(mask, grid, n_per_voxel, n_per_voxel * n_voxels)
+        return cls(mask, grid, n_per_voxel, n_per_voxel * n_voxels, by)
 
     def first_seeds(self, fod: Fod, n: int, random_seed: int) -> Seeds:
         """Draw them in the voxels in turn."""
-        return Seeds.in_turn(self.mask, self.grid, n, random_seed=random_seed)
+        draw = Seeds.by_voxel if self.by == "voxel" else Seeds.in_turn
+        return draw(self.mask, self.grid, n, random_seed=random_seed)
 
 
 @dataclass(frozen=True, slots=True)

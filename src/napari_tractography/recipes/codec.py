@@ -27,9 +27,9 @@ FORMAT = "napari-tractography recipe"
 # the FOD's file, which was always "sh" before; version 5 edits, weights,
 # tissues, the number to select, two regions to track between, and axes and order of peaks and
 # tensors; version 6 images; version 7 seeds in each voxel, and labels of tissues;
-# version 8 warps.
+# version 8 warps, and seeds by voxel.
 FORMAT_VERSION = 8
-WITHOUT_WARPS = 7  # which recipes without are written as
+WITHOUT_EITHER = 7  # which recipes without these are written as
 READABLE_VERSIONS = (1, 2, 3, 4, 5, 6, 7, 8)
 # What the parameters of earlier versions were where a file does not say.
 BEFORE_VERSION_3 = {"edge": "interpolated", "min_probability": 0.005}
@@ -56,7 +56,8 @@ def recipe_content(recipe: Any) -> dict[str, Any]:
     """Return a dataclass as plain values, with the name and the version of the format."""
     content = encoded(recipe)
     has_warp = any("warp" in part for part in (content, *content.get("edits", ())))
-    version = FORMAT_VERSION if has_warp else WITHOUT_WARPS
+    by_voxel = any("by" in source for source in content.get("seeds", ()))
+    version = FORMAT_VERSION if has_warp or by_voxel else WITHOUT_EITHER
     return {"format": FORMAT, "format_version": version, **content}
 
 

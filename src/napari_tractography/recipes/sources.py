@@ -234,6 +234,7 @@ class SeedSource:
     # Of those that are drawn, the number of the first; of a sphere, how many the spheres before it
     # hold. 0 in recipes without it, whose spheres all began at number 0.
     first: int = 0
+    by: str = ""  # of "mask" and "voxels": "voxel", or "" for the list; see Seeds.in_mask
 
     @classmethod
     def points(cls, seeds: Seeds) -> SeedSource:
@@ -266,7 +267,8 @@ class SeedSource:
         if self.kind in ("mask", "voxels") and self.volume is not None:
             mask, grid, volume = self.volume.read(folder, hashed=hashed)
             draw = Seeds.in_mask if self.kind == "mask" else Seeds.in_each_voxel
-            return draw(mask, grid, self.n, **drawn), dataclasses.replace(self, volume=volume)
+            seeds = draw(mask, grid, self.n, by=self.by or "list", **drawn)
+            return seeds, dataclasses.replace(self, volume=volume)
         if self.kind == "fod":
             return Seeds.from_fod(fod, self.n, **drawn), self
         if self.kind == "interface":

@@ -418,6 +418,7 @@ def _make_plan(inputs: TrackingInput, build: Callable[..., FodTable], on_gpu: bo
     return Plan(
         positions_mm=seeds.device_positions.native if on_gpu else seeds.positions_mm,
         seed_directions=first,
+        streams=np.zeros(0, np.uint32) if seeds.streams is None else seeds.streams,
         table=table,
         field=field_of(table, parameters, inside, allowed, reach_deg),
         settings=kernel_settings(parameters, table.scale, reach_deg),

@@ -5,6 +5,7 @@ Made by :mod:`napari_tractography.tracking.engine`, read by the backends.
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -73,6 +74,8 @@ class Plan:
     regions: codes.Regions
     # Streamline id of seed 0, which random numbers and `seed_index` start from.
     first_stream: int = 0
+    # (n_seeds,) uint32: streamline ids of random numbers that are not so, or none, (0,).
+    streams: NDArray[np.uint32] = dataclasses.field(default_factory=lambda: np.zeros(0, np.uint32))
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "positions_mm", _read_only(self.positions_mm))
@@ -82,6 +85,15 @@ class Plan:
     def n_seeds(self) -> int:
         """Number of seeds."""
         return len(self.positions_mm)
+
+    def streams_of(self, first: int, last: int, first_stream: int) -> NDArray[np.uint32]:
+        """Return what the random numbers of seeds `first` to `last` depend on, (n,) uint32.
+
+        Where seeds have nothing of their own that is their number, counted from `first_stream`.
+        """
+        if len(self.streams):
+            return self.streams[first:last].astype(np.uint32)
+        return (np.arange(first, last) + first_stream).astype(np.uint32)
 
     @property
     def with_tissues(self) -> bool:

@@ -90,6 +90,23 @@ def test_what_arrives_tracks_the_same_streamlines(case: dict[str, Any], read_onl
     assert {part.backend for part in parts} == {"cpu"}
 
 
+def test_streams_of_seeds_arrive_with_them() -> None:
+    fod = random_fod(6, shape=(6, 6, 6))
+    seeds = nt.Seeds.in_mask(np.ones(fod.grid.shape), fod.grid, 300, by="voxel")
+    plan = plan_of(fod, seeds, PARAMETERS)
+    shared = unpacked(SharedPlan.of(plan), read_only=True)
+    parts = [
+        track_range(
+            shared, plan.positions_mm[a:b], plan.seed_directions[a:b], a, HERE,
+            streams=plan.streams[a:b],
+        ).result
+        for a, b in ((0, 100), (100, 300))
+    ]  # fmt: skip
+    wanted = nt.track(fod, seeds, PARAMETERS, backend="cpu")
+    assert len(wanted) > 50
+    assert nt.Tractogram.concatenate(parts).digest() == wanted.digest()
+
+
 @pytest.mark.parametrize("read_only", [False, True])
 def test_kernels_are_not_compiled_once_more(case: dict[str, Any], read_only: bool) -> None:
     """Numba compiles a kernel for each mix of arrays that may be written to and that may not."""

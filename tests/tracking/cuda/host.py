@@ -134,6 +134,7 @@ class HostDevice:
             n,
             endpoints=settings.endpoints,
             seed_directions=settings.start == START_GIVEN,
+            streams=len(self.plan.streams) > 0,
             log_length=self.log_length,
             n_blocks=self.n_blocks or kernels.blocks_for(n, MOST_POINTS, settings, self.log_length),
         )
@@ -143,6 +144,8 @@ class HostDevice:
         arrays["positions"][:] = self.plan.positions_mm[first:last]
         if arrays["seed_directions"].size:
             arrays["seed_directions"][:] = self.plan.seed_directions[first:last]
+        if arrays["streams"].size:
+            arrays["streams"][:] = self.plan.streams[first:last]
         self.slots[slot] = arrays
         batch = self.batch(slot)
         self.library.launch_tracking(

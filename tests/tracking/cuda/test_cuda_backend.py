@@ -108,6 +108,16 @@ def test_chunks_are_those_of_the_cpu(machine, fod, seeds, changes, block):
     np.testing.assert_array_equal(found.lengths_mm, wanted.lengths_mm)
 
 
+def test_streams_of_seeds_go_to_the_device(machine, fod):
+    drawn = Seeds.in_mask(np.ones(fod.grid.shape), fod.grid, 300, by="voxel")
+    plan = plan_of(fod, drawn, short())
+    wanted = on_cpu(plan)
+    assert len(wanted) > 50
+    found = together(cuda.iter_chunks(plan, Execution(block=70)))
+    assert found.digest() == wanted.digest()
+    np.testing.assert_array_equal(found.seed_index, wanted.seed_index)
+
+
 def test_seeds_that_give_nothing_are_counted_and_that_is_all(machine, fod):
     centre = fod.grid.centre_mm
     plan = plan_of(fod, Seeds.at([centre, centre + 1e6]), short(min_amplitude=10.0))

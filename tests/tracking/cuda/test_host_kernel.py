@@ -338,6 +338,19 @@ def test_streamlines_depend_neither_on_batches_nor_on_the_number_of_threads(
     )
 
 
+@pytest.mark.parametrize("batch", [7, 256, 500])
+def test_random_numbers_are_those_of_the_streams_of_seeds(library, fod, batch):
+    drawn = Seeds.in_mask(np.ones(fod.grid.shape), fod.grid, 500, by="voxel")
+    plan, listed = (plan_of(fod, s, short()) for s in (drawn, Seeds.at(drawn.positions_mm)))
+    wanted = on_cpu(plan)
+    assert len(wanted) > 50
+    assert wanted.digest() != on_cpu(listed).digest()
+    assert_same(track_on_host(library, plan, batch=batch), wanted)
+    shifted = track_on_host(library, plan, batch=batch, first_stream=1000)
+    assert shifted.digest() == wanted.digest()
+    np.testing.assert_array_equal(shifted.seed_index, wanted.seed_index + 1000)
+
+
 # ------------------------------------------------------------------------------ within a tolerance
 #
 # Diffusion and transport use sines, cosines, logarithms and exponentials, which every machine has

@@ -166,6 +166,19 @@ def test_parts_of_a_run_are_numbered_as_in_the_whole():
     assert whole.digest() == wanted.digest()
 
 
+def test_streams_of_seeds_are_those_of_their_random_numbers():
+    fod = arcs()
+    seeds = Seeds.in_mask(np.ones(fod.grid.shape), fod.grid, 3000, by="voxel")
+    plan = plan_of(fod, seeds, TrackingParameters(**BASE))
+    found, wanted = both(plan, plan)
+    assert len(found) > 50
+    assert_same(found, wanted)
+    shifted, by_kernel = both(plan, plan, first_stream=1000)
+    assert_same(shifted, by_kernel)
+    assert shifted.digest() == wanted.digest()
+    assert np.array_equal(shifted.seed_index, found.seed_index + 1000)
+
+
 def test_blocks_of_the_kernel_leave_nothing_behind():
     """A thread tracks block after block in the same memory; here they start where others ended."""
     fod = make_phantom("cross", lmax=6)

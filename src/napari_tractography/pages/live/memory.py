@@ -167,6 +167,7 @@ def _check(inputs: TrackingInput) -> None:
         (inputs.cone is not None, "in a cone that is a function"),
         (inputs.select is not None, "until so many streamlines are selected"),
         (parameters.start == "given", "from directions that come with the seeds"),
+        (inputs.seeds.streams is not None, "from seeds by voxel"),
         (parameters.positivity != "clip", f"with positivity {parameters.positivity}"),
         (parameters.output != "streamlines", f"with output {parameters.output}"),
     ):

@@ -211,6 +211,7 @@ def as_command(
             assert seed_layer is not None
             mask_file = _file_of(seed_layer, seeding.mask, seeding.grid)
             words += ["--seed-mask", _no_flag(mask_file)]
+            words += ["--seeds-by", seeding.by] if seeding.by != "list" else []
         elif isinstance(seeding, SeedInterface):
             words += ["--seed-interface"]
         else:
@@ -316,6 +317,8 @@ def _python_seeds(request: Request, layer: Layer | None, imports: set[str]) -> l
         draw = f"in_mask(seed_mask, grid, {seeding.n_seeds}"
         if isinstance(seeding, SeedVoxels):
             draw = f"in_each_voxel(seed_mask, grid, {seeding.n_per_voxel}"
+        if seeding.by != "list":
+            key += f", by={seeding.by!r}"
         return [f"seed_mask, grid = {volume}", f"seeds = nt.Seeds.{draw}, {key})"]
     if isinstance(seeding, SeedInterface):
         return [f"seeds = nt.Seeds.on_interface(tissues, {seeding.n_seeds}, {key})"]

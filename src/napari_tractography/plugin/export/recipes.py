@@ -123,7 +123,8 @@ def _seed_sources(seeding: Seeding, random_seed: int) -> tuple[SeedSource, ...]:
         kind, n = "mask", seeding.n_seeds
         if isinstance(seeding, SeedVoxels):
             kind, n = "voxels", seeding.n_per_voxel
-        return (SeedSource(kind, n=n, random_seed=random_seed, volume=volume),)
+        by = "" if seeding.by == "list" else seeding.by
+        return (SeedSource(kind, n=n, random_seed=random_seed, volume=volume, by=by),)
     if isinstance(seeding, SeedBetween):
         return ()
     kind = "interface" if isinstance(seeding, SeedInterface) else "fod"

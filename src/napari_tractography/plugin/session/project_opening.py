@@ -332,7 +332,7 @@ def seeding_of(recipe: Recipe, inputs: TrackingInput | None = None) -> Seeding |
     if source.kind in ("mask", "voxels") and source.volume is not None:
         mask, grid = source.volume.load(recipe.folder)
         make = SeedMask if source.kind == "mask" else SeedVoxels.of
-        return make(mask, grid, source.n)
+        return make(mask, grid, source.n, source.by or "list")
     if source.kind == "interface" and inputs is not None and inputs.tissues is not None:
         return SeedInterface(inputs.tissues, source.n)
     return SeedFod(source.n) if source.kind == "fod" else None
@@ -450,10 +450,13 @@ def _seeding_parameters(kept: Mapping[str, Any], recipe: Recipe) -> SeedingParam
         n, radius_mm = first.n, first.radius_mm
         return SeedingParameters(n_per_seed=n, radius_mm=radius_mm, counted=counted)
     if first.kind == "voxels":
-        return SeedingParameters(source=EVERY_VOXEL, n_per_voxel=first.n)
+        by = first.by or "list"
+        return SeedingParameters(source=EVERY_VOXEL, n_per_voxel=first.n, drawn_by=by)
     named = {"mask": "mask", "interface": "grey-white interface"}
     source = named.get(first.kind, "whole FOD")
-    return SeedingParameters(source=source, n_total=recipe.select or first.n, counted=counted)
+    n = recipe.select or first.n
+    by = first.by or "list"
+    return SeedingParameters(source=source, n_total=n, counted=counted, drawn_by=by)
 
 
 def _filter(

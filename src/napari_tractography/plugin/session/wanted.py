@@ -63,8 +63,9 @@ def frozen_seeding(
         )
     voxels, grid = mask()
     if source == EVERY_VOXEL:
-        return SeedVoxels.of(voxels.copy(), grid, state.seeding.n_per_voxel)
-    return SeedMask(voxels.copy(), grid, n)
+        each = state.seeding.n_per_voxel
+        return SeedVoxels.of(voxels.copy(), grid, each, state.seeding.drawn_by)
+    return SeedMask(voxels.copy(), grid, n, state.seeding.drawn_by)
 
 
 def seed_spheres(seeds: PlacedSeeds, seeding: SeedingParameters) -> SeedSpheres:

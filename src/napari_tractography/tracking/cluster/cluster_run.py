@@ -163,6 +163,7 @@ class ClusterRun:
             self.plan.first_stream + task.first,
             self.execution,
             self.function,
+            streams=self.plan.streams[seeds],
             task_key=key,
             folder=self._folder,
             turns=self.turns,

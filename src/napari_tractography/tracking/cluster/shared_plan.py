@@ -87,12 +87,13 @@ class SharedPlan:
         positions_mm: NDArray[np.float32],
         seed_directions: NDArray[np.float32],
         first_stream: int,
+        streams: NDArray[np.uint32] | None = None,
     ) -> Plan:
         """Return the plan of some seeds; all plans of a worker have one table.
 
         Positions are (n_seeds, 3) float32, RAS+ mm, directions as many or none, `first_stream` is
-        the streamline id of the first. Raises NotThereError when a file that holds an array is not
-        seen here, or is another one.
+        the streamline id of the first, `streams` are ids of their own. Raises NotThereError when a
+        file that holds an array is not seen here, or is another one.
         """
         with self._making:
             if self._plan is None:
@@ -103,6 +104,7 @@ class SharedPlan:
             positions_mm=positions_mm,
             seed_directions=seed_directions,
             first_stream=first_stream,
+            streams=np.zeros(0, np.uint32) if streams is None else streams,
         )
 
     def _without_seeds(self) -> Plan:

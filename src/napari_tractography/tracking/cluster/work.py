@@ -57,6 +57,7 @@ def track_range(
     execution: Execution,
     function: Callable[[Tractogram], Any] | None = None,
     *,
+    streams: NDArray[np.uint32] | None = None,
     task_key: str = "",
     folder: str = "",
     turns: Mapping[str, int] | None = None,
@@ -67,7 +68,7 @@ def track_range(
     task learns that it is no longer wanted. Points are written to a folder rather than sent, if one
     is named; `turns` are the number of each worker among those of its machine, by address.
     """
-    plan = shared.plan(positions_mm, seed_directions, first_stream)
+    plan = shared.plan(positions_mm, seed_directions, first_stream, streams)
     report = Report()
     begun = time.perf_counter()
     with devices.in_turn(turn_of_worker(turns or {})):

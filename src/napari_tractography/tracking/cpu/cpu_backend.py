@@ -215,7 +215,8 @@ def track_range(
     buffers : ThreadBuffers
         For calls with this plan only.
     first_stream : int
-        Streamline id of seed 0 of the plan, which random numbers and `seed_index` start from.
+        Streamline id of seed 0 of the plan, which random numbers and `seed_index` start from;
+        random numbers only where seeds have no streams of their own.
 
     Returns
     -------
@@ -276,7 +277,7 @@ def _track(
     progress[:] = 0
     # The rows of its cells may be those of cells before.
     buffers.state.cells[:] = buffers.state.cells_ahead[:] = NOWHERE
-    seeds = slice(first, last)
+    seeds, streams = slice(first, last), plan.streams_of(first, last, first_stream)
     while not track_block(
         field,
         settings,
@@ -286,7 +287,7 @@ def _track(
         plan.positions_mm[seeds],
         plan.seed_directions[seeds],
         order,
-        first_stream + first,
+        streams,
         cancelled,
         buffers.points,
         firsts,

@@ -98,7 +98,7 @@ def track_block(
     positions,
     seed_directions,
     order,
-    first_stream,
+    streams,
     cancelled,
     points,
     firsts,
@@ -121,8 +121,8 @@ def track_block(
         Start directions that come with the seeds, RAS+; (0, 3) without.
     order : (n_seeds,) int64
         Seeds in the order in which they are begun.
-    first_stream : int
-        Streamline id of seed 0.
+    streams : (n_seeds,) uint32
+        Streamline ids, which random numbers depend on.
     cancelled : (1,) uint8
         Set by another thread to end early.
     points : (capacity, 3) float32
@@ -158,7 +158,7 @@ def track_block(
                 positions[seed, 0],
                 positions[seed, 1],
                 positions[seed, 2],
-                first_stream + seed,
+                streams[seed],
             )
             if reason:
                 tally[reason] += 1

@@ -202,6 +202,8 @@ class CudaDevice:
             self._send_seeds(slot, "positions", self._plan.positions_mm[first:last])
             if arrays["seed_directions"].size:
                 self._send_seeds(slot, "seed_directions", self._plan.seed_directions[first:last])
+            if arrays["streams"].size:
+                self._send_seeds(slot, "streams", self._plan.streams[first:last])
             for name in ("next", "next_block", "tally"):
                 arrays[name].data.memset_async(0, arrays[name].nbytes, slot.stream)
             batch = self._batch(slot, None)
@@ -336,13 +338,16 @@ class CudaDevice:
             n_seeds,
             endpoints=settings.endpoints,
             seed_directions=settings.start == START_GIVEN,
+            streams=len(self._plan.streams) > 0,
             log_length=self._log_length,
             n_blocks=n_blocks,
         )
 
     def _batch(self, slot: Slot, points: Any) -> NDArray[np.void]:
         addresses = {
-            name: array.data.ptr for name, array in slot.arrays.items() if name != "points"
+            name: array.data.ptr if array.size else 0
+            for name, array in slot.arrays.items()
+            if name != "points"
         }
         if points is not None:
             addresses["points"] = points.data.ptr

@@ -355,18 +355,20 @@ def batch_arrays(
     *,
     endpoints: bool,
     seed_directions: bool = False,
+    streams: bool = False,
     log_length: int = 0,
     n_blocks: int = 0,
 ) -> dict[str, tuple[tuple[int, ...], str]]:
     """Return shape and dtype of every array of a ``Batch`` of `n_seeds` seeds, but for its points.
 
-    Those depend on whether only `endpoints` are wanted, seeds have start directions, and on
-    :func:`log_length` and the number of blocks of the pool that points go to.
+    Those depend on whether only `endpoints` are wanted, seeds have start directions or streams,
+    and on :func:`log_length` and the number of blocks of the pool that points go to.
     """
     n_tiles = -(-n_seeds // TILE)
     return {
         "positions": ((n_seeds, 3), "f4"),
         "seed_directions": ((n_seeds if seed_directions else 0, 3), "f4"),
+        "streams": ((n_seeds if streams else 0,), "u4"),
         "next": ((1,), "u4"),
         "start_directions": ((n_seeds, 3), "f4"),
         "direction_log": ((n_seeds, log_length, 3), "f4"),

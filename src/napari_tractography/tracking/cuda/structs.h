@@ -118,6 +118,7 @@ struct Regions {
 struct Batch {
     const float* positions;        // (n_seeds, 3): RAS+ mm
     const float* seed_directions;  // (n_seeds, 3): that come with the seeds, or null
+    const unsigned int* streams;   // (n_seeds,): streamline ids of random numbers, or null
     unsigned int* next;            // (1,): next seed that no thread has begun
     float* start_directions;       // (n_seeds, 3): of the forward half
     float* direction_log;          // (n_seeds, log_length, 3): directions of steps, where they may

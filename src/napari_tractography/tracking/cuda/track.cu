@@ -416,6 +416,7 @@ extern "C" __global__ void track_streamlines(const __grid_constant__ Field field
         int n_active = __popc(__ballot_sync(ALL_LANES, state.task != IDLE));
         if (n_active == 0) return;
         unsigned int stream = batch.first_stream + state.seed;
+        if (batch.streams && state.task != IDLE) stream = batch.streams[state.seed];
 
         bool arrives = is_time(settings, state, ARRIVE);
         NOTE(ARRIVE, arrives);

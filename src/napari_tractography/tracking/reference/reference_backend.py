@@ -103,6 +103,7 @@ class _Block:
     def __init__(self, plan: Plan, first: int, last: int, first_stream: int) -> None:
         self.plan, self.settings = plan, plan.settings
         self.seed_index = np.arange(first, last) + first_stream
+        self.streams = plan.streams_of(first, last, first_stream).astype(np.int64)
         self.position = np.ascontiguousarray(plan.positions_mm[first:last].T)
         self.seed_directions = np.ascontiguousarray(plan.seed_directions[first:last].T)
         self.tally = np.zeros(N_REASONS, np.int64)
@@ -121,7 +122,7 @@ class _Block:
             self.plan,
             np.tile(self.position[:, seeds], n_halves),
             np.concatenate([SIGNS[half] * start for half in self.halves], axis=1),
-            np.tile(self.seed_index[seeds], n_halves),
+            np.tile(self.streams[seeds], n_halves),
             np.repeat(PURPOSES[self.halves], len(seeds)),
         )
         path = []
@@ -139,7 +140,7 @@ class _Block:
             self.plan,
             self.position[:, inside],
             np.repeat(np.array([[0], [0], [1]], np.float32), n, axis=1),
-            self.seed_index[inside],
+            self.streams[inside],
             np.full(n, PURPOSE_START),
         )
         if self.settings.start == START_SAMPLED:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import io
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from hands import FEW, WAIT_MS, Mouse, lie_still
+from hands import FEW, WAIT_MS, Mouse, lie_still, save_fod
 from qtpy.QtCore import QDeadlineTimer, Qt
 from qtpy.QtTest import QTest
 from qtpy.QtWidgets import QLineEdit, QTableView
@@ -258,6 +259,39 @@ def test_every_voxel_of_a_mask_starts_as_many(open_model: Any, settle: Any) -> N
     session = panel.session
     assert session.tractogram.n_seeds == 2 * np.count_nonzero(inside)
     assert session.tractogram.digest() == track(fod, seeds, session.parameters).digest()
+
+
+@pytest.mark.parametrize("source", ["mask", "every voxel of a mask"])
+def test_seeds_by_voxel_go_into_runs_scripts_and_projects(
+    open_model: Any, settle: Any, qtbot: Any, tmp_path: Path, source: str
+) -> None:
+    fod = make_phantom("cross")
+    inside = np.asarray(phantom_mask("cross"), dtype=bool)
+    panel = open_model()
+    panel.data.add_fod(save_fod(fod, tmp_path / "fod.nii.gz"))
+    data, kwargs, _ = mask_layer_data(inside, fod.grid, "inside")
+    hidden = panel.seeds._drawn_by.isHidden
+    assert hidden()
+    panel.set_parameters(source=source, n_per_voxel=1, n_total=60, drawn_by="voxel")
+    assert not hidden()
+    panel.seeds.mask_choice.value = panel.viewer.add_labels(data, **kwargs)
+    n = 60 if source == "mask" else np.count_nonzero(inside)
+    seeds = Seeds.by_voxel(inside, fod.grid, n)
+    panel.run_button.click()
+    settle(panel)
+    session = panel.session
+    wanted = track(session.fod, seeds, session.parameters).digest()
+    assert session.tractogram.digest() == wanted
+    mask_layer = session.seed_mask_in_use
+    script = as_python(session.request(), session.fod_layer, seed_layer=mask_layer)
+    assert printed_by(script) == wanted
+    assert panel.project.save(tmp_path / "p.tracts.json")
+    again = open_model(prepared=False)
+    assert again.project.open_project(tmp_path / "p.tracts.json")
+    qtbot.waitUntil(lambda: again.project.opening is None, timeout=WAIT_MS)
+    assert again.session.tractogram.digest() == wanted
+    assert again.session.state.seeding.drawn_by == "voxel"
+    assert again.session.is_result_current
 
 
 def test_live_follows_a_number_in_the_whole_fod(open_model: Any, cross: Any, qtbot: Any) -> None:

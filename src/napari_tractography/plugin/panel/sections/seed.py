@@ -92,15 +92,18 @@ class SeedSection(QWidget):  # type: ignore[misc]
         self.table = SeedTable(session, refused)
         self._marks = [
             DefaultMarks([named[name] for name in names], SPECS, self._on_arrow)
-            for names in (("counted",), ("n_per_seed", "radius_mm"), ("n_per_voxel",), ("n_total",))
-        ]
-        self._counted, self._placed, self._voxels, self._volume = (
+            for names in (
+                ("counted",), ("n_per_seed", "radius_mm"), ("n_per_voxel",), ("drawn_by",),
+                ("n_total",),
+            )
+        ]  # fmt: skip
+        self._counted, self._placed, self._voxels, self._drawn_by, self._volume = (
             marks.form for marks in self._marks
         )
         self._mask = form([self.mask_choice])
         self.forms = [
             form([self.source]), self._counted, self._placed, self._mask, self._voxels,
-            self._volume,
+            self._volume, self._drawn_by,
         ]  # fmt: skip
         self.undo = UndoButtons(session.document)
         foot = row(self.hint, self.undo, self.clear, stretch_first=True)
@@ -164,6 +167,7 @@ class SeedSection(QWidget):  # type: ignore[misc]
         self._counted.setVisible(source not in (BETWEEN, EVERY_VOXEL))
         self._placed.setVisible(source == PLACED)
         self._mask.setVisible(source in (MASK, EVERY_VOXEL))
+        self._drawn_by.setVisible(source in (MASK, EVERY_VOXEL))
         self._voxels.setVisible(source == EVERY_VOXEL)
         self._volume.setVisible(source not in (PLACED, EVERY_VOXEL))
         self.table.setVisible(source == PLACED)

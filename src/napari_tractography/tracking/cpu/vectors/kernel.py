@@ -84,7 +84,7 @@ def track_block(
     positions,
     seed_directions,
     order,
-    first_stream,
+    streams,
     cancelled,
     points,
     firsts,
@@ -108,7 +108,7 @@ def track_block(
         state.seed[0] = this
         x, y, z = positions[this, 0], positions[this, 1], positions[this, 2]
         reason = begin_streamline(
-            field, settings, regions, scratch, state, n_corners, 0, x, y, z, first_stream + this
+            field, settings, regions, scratch, state, n_corners, 0, x, y, z, streams[this]
         )
         state.reason[0] = 0
         if not reason and not find_start(
