@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from .maps.connectome import connectome as connectome
     from .maps.density import density as density
     from .maps.profiles import profile as profile
+    from .maps.resection import margin_map as margin_map
+    from .maps.resection import resection as resection
+    from .maps.sweeps import sweep as sweep
     from .maps.visitation import visitation as visitation
     from .model.fod import Fod as Fod
     from .model.parameters import TrackingParameters as TrackingParameters
@@ -65,9 +68,12 @@ _HOMES = {
     "load_tissues": "files.tissue_files",
     "load_tractogram": "streamlines.tractogram",
     "load_warp": "files.warp_files",
+    "margin_map": "maps.resection",
     "measure": "maps.bundle_measures",
     "profile": "maps.profiles",
+    "resection": "maps.resection",
     "save_chunks": "streamlines.streaming",
+    "sweep": "maps.sweeps",
     "track": "tracking.engine",
     "track_between": "tracking.engine",
     "visitation": "maps.visitation",

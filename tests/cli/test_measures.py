@@ -17,7 +17,7 @@ import napari_tractography as nt
 from napari_tractography.cli import main
 from napari_tractography.files.volume_files import save_volume
 from napari_tractography.maps.scalar_maps import ScalarMap
-from napari_tractography.maps.spreadsheets import measures_table, profiles_table
+from napari_tractography.maps.spreadsheets import measures_table, profiles_table, sweep_table
 
 Track = Callable[..., int]
 
@@ -200,3 +200,85 @@ def test_mistakes_end_with_one_line(
     assert reason in told.err or "Matplotlib" in told.err
     assert told.err.count("\n") == 1
     assert not list(Path().glob("*.csv"))
+
+
+def test_resect(bundles: None, capsys: pytest.CaptureFixture[str]) -> None:
+    left, right = (nt.load_tractogram(f"CST_{side}.tck") for side in ("left", "right"))
+    at = left.points[len(left.points) // 2].tolist()
+    sphere = ",".join(f"{x:.2f}" for x in (*at, 1.5))
+    np.savetxt("w.txt", np.linspace(1, 2, len(left)))
+    np.savetxt("v.txt", np.linspace(1, 2, len(right)))
+    words = ["resect", "CST_left.tck", "CST_right.tck", f"--cavity={sphere}", "-o", "t.csv"]
+    assert main([*words, "--weights", "w.txt", "--weights", "v.txt"]) == 0
+    region = nt.Region.sphere([round(x, 2) for x in at], 1.5, "resect")
+    weighted = left.with_weights(np.loadtxt("w.txt"))
+    found = nt.resection(weighted, region, name="CST_left")
+    row, _ = read("t.csv")
+    assert 0 < found.n_lost < len(left)
+    assert int(row["n_lost"]) == found.n_lost
+    assert float(row["share_lost_error"]) == pytest.approx(found.standard_error, rel=1e-5)
+    assert float(row["weight_lost"]) == pytest.approx(found.weight_lost, rel=1e-5)
+    told = capsys.readouterr().out
+    assert f"CST_left {found.text}" in told
+    assert "Research only" in told
+
+
+def test_resect_writes_the_map_of_one_bundle(
+    bundles: None, drawing: nt.Fod, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["resect", "b.tck", "--cavity", "labels.nii.gz:4", "--cavity=0,0,0,2"]
+    more = ["--map", "m.nii.gz", "--template", "fa.nii.gz"]
+    assert main([*words, *more]) == 0
+    labels = np.asarray(nib.load("labels.nii.gz").dataobj) == 4
+    cavity = [
+        nt.Region.mask(labels, drawing.grid, "resect"),
+        nt.Region.sphere([0, 0, 0], 2, "resect"),
+    ]
+    wanted = nt.margin_map("b.tck", cavity, drawing.grid)
+    np.testing.assert_array_equal(nib.load("m.nii.gz").get_fdata(), wanted)
+    for wrong, why in (
+        (["CST_left.tck", *more], "of one bundle"),
+        (["--map", "m.nii.gz"], "--template"),
+        (["CST_left.tck", "CST_right.tck", "--weights", "a", "--weights", "b"], "given 2 times"),
+    ):
+        assert main([*words[:2], *wrong, *words[2:]]) == 2
+        assert why in capsys.readouterr().err
+
+
+def test_track_keeps_a_cavity_and_the_streamlines(folder: Path, track: Track) -> None:
+    assert track() == 0
+    before = nt.load_tractogram("b.tck").digest()
+    assert track("--resect=0,0,0,5", "--resect", "labels.nii.gz:4") == 0
+    assert nt.load_tractogram("b.tck").digest() == before
+    recipe = nt.Recipe.load("b.json")
+    assert [region.role for region in recipe.regions] == ["resect", "resect"]
+    assert recipe.run().digest() == recipe.digest
+
+
+def test_sweep(folder: Path, track: Track, capsys: pytest.CaptureFixture[str]) -> None:
+    assert track() == 0
+    words = ["sweep", "b.json", "--vary", "max-angle=10:40:2", "--include=0,0,0,30"]
+    assert main([*words, "-o", "t.csv", "--plot", "p.svg"]) == 0
+    told = capsys.readouterr().out
+    inputs = nt.Recipe.load("b.json").inputs()
+    wanted = nt.sweep(
+        inputs.fod,
+        inputs.seeds,
+        inputs.parameters,
+        name="max_angle_deg",
+        values=[10, 40],
+        valid=[nt.Region.sphere([0, 0, 0], 30, "include")],
+    )
+    assert Path("t.csv").read_text("utf-8") == sweep_table(wanted).text()
+    assert wanted.text in told
+    assert "max_angle_deg = 10: " in told
+    assert "<svg" in Path("p.svg").read_text("utf-8")
+    assert len(read("t.csv")) == 3
+    for vary, why in (
+        ("max_angle_deg", "says no values"),
+        ("max_angle_deg=1:2", "says no values"),
+        ("interpolation=1,2", "no parameter that can be swept"),
+        ("step=-1", "out of range"),
+    ):
+        assert main(["sweep", "b.json", "--vary", vary, "-o", "t.csv"]) == 2
+        assert why in capsys.readouterr().err

@@ -29,6 +29,10 @@ COMMANDS = {
     "errors over their template": [*VISITATION, "mask.nii.gz"],
     "measures over their scalar map": ["measure", "one.tck", "--scalar", "fa.nii", "-o", "fa.nii"],
     "a profile over its streamlines": ["profile", "one.tck", "fa.nii", "-o", "one.tck"],
+    "losses over their cavity": [
+        *("resect", "one.tck", "--cavity", "labels.nii.gz:2", "-o", "labels.nii.gz")
+    ],
+    "a sweep over its recipe": ["sweep", "one.json", "--vary", "step=1,2", "-o", "one.json"],
     "weights over their streamlines": [
         *("select", "one.tck", "-o", "s.tck", "--out-weights", "one.tck")
     ],

@@ -63,7 +63,7 @@ def test_not_a_number_in_a_mask_is_outside():
 
 
 def test_every_role_has_words():
-    assert set(ROLE_HELP) == set(ROLES) == {"seed", "include", "exclude", "stop", "end"}
+    assert set(ROLE_HELP) == set(ROLES) == {"seed", "include", "exclude", "stop", "end", "resect"}
 
 
 @pytest.mark.parametrize(

@@ -62,6 +62,7 @@ def test_seeds_and_regions_are_mirrored_and_the_rest_stays() -> None:
         regions=(
             RegionSource("include", "M1 left", (-20.0, 5.0, 6.0), 4.0),
             RegionSource("exclude", "painted", volume=volume),
+            RegionSource("resect", "left tumour", (-20.0, 5.0, 6.0), 4.0),
         ),
         edits=(
             Edit.keep([1, 2]),
@@ -79,6 +80,7 @@ def test_seeds_and_regions_are_mirrored_and_the_rest_stays() -> None:
     assert other.seeds[3] == recipe.seeds[3]
     assert other.regions[0].center_mm == (23.0, 5.0, 6.0)
     assert other.regions[0].name == "M1 right"
+    assert other.regions[2] == recipe.regions[2]  # a cavity is where it is
     assert [edit.kind for edit in other.edits] == ["cut", "lengths"]
     assert other.edits[0].point_mm == (-7.0, 0.0, 0.0)
     assert other.edits[0].normal == (-1.0, 2.0, 0.0)

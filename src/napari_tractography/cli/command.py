@@ -33,7 +33,9 @@ from .measure import add_measure
 from .page import add_page
 from .profile import add_profile
 from .replay import add_replay
+from .resect import add_resect
 from .select import add_select
+from .sweep import add_sweep
 from .track import add_track
 from .unknown import refuse_unknown
 from .visitation import add_visitation
@@ -130,6 +132,8 @@ def make_parser() -> argparse.ArgumentParser:
         add_density,
         add_visitation,
         add_connectome,
+        add_resect,
+        add_sweep,
         add_coherence,
         add_cohort,
         add_page,

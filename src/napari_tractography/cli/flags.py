@@ -46,6 +46,8 @@ REGION_FLAGS = {
     "stop": "streamlines that enter stop there; may be repeated",
     "end": "streamlines that enter stop there, those that end elsewhere are discarded; "
     "may be repeated",
+    "resect": "a cavity, which is recorded in the recipe and changes no streamline, see `resect`; "
+    "may be repeated",
 }
 # How arguments of the package are spelt on the command line, besides the tracking parameters.
 SPELT = {

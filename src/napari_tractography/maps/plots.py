@@ -21,6 +21,7 @@ from ..runtime.extras import needs_extra
 from .bundle_measures import COLUMNS, BundleMeasures, asymmetry, sides
 from .connectome import Connectome
 from .profiles import Profile
+from .sweeps import CLEAR, MEASURES, Sweep
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -152,6 +153,30 @@ def plot_connectome(found: Connectome, *, on: Figure | None = None) -> Figure:
     axes.set_xlabel("Label of the last point" if found.directed else "Label")
     axes.set_ylabel("Label of the first point" if found.directed else "Label")
     drawn.colorbar(image, label="Streamlines")
+    return drawn
+
+
+def plot_sweep(found: Sweep, *, on: Figure | None = None) -> Figure:
+    """Draw what each value of a parameter gave: lines below each other, bars of twice the error.
+
+    The errors are those of the difference to the chosen value, which is marked; where the answer is
+    flat is shaded. Raises MissingPackageError when Matplotlib is not installed.
+    """
+    drawn = figure(size_inches=(5.6, 1.5 * len(found.measured) + 0.6)) if on is None else on
+    rows: Any = drawn.subplots(len(found.measured), 1, sharex=True)
+    spec = found.spec
+    for number, (name, axes) in enumerate(zip(found.measured, np.ravel(rows), strict=True)):
+        label, unit = MEASURES[name]
+        bars = CLEAR * found.errors[name]
+        axes.axvspan(*found.flat, color=COLOURS[3], alpha=BAND, lw=0)
+        axes.axvline(found.values[found.chosen], color="black", lw=0.8, ls="--", gid=INK)
+        axes.errorbar(
+            found.values, found.measured[name], bars, color=COLOURS[number], marker="o", ms=3,
+            capsize=2,
+        )  # fmt: skip
+        axes.set_ylabel(f"{label}\n[{unit}]" if unit else label, fontsize="small")
+        _tidy(axes)
+    axes.set_xlabel(f"{spec.label} [{spec.unit}]" if spec.unit else spec.label)
     return drawn
 
 

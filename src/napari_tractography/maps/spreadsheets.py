@@ -18,6 +18,9 @@ from numpy.typing import NDArray
 from ..files.paths import written_whole
 from .bundle_measures import BundleMeasures, asymmetry, sides
 from .profiles import Profile
+from .resection import COLUMNS as LOSSES
+from .resection import Resection
+from .sweeps import Sweep
 
 DIGITS = 6  # of numbers that are not whole
 
@@ -98,6 +101,47 @@ def profiles_table(profiles: Iterable[Profile]) -> Table:
         for each in profiles
         for place in range(len(each.mean))
     ]
+    return Table(header, tuple(rows))
+
+
+def resections_table(bundles: Iterable[Resection]) -> Table:
+    """Return a row for each bundle: what it would lose to a cavity, and how near it comes.
+
+    Errors are standard errors, of numbers and of fractions.
+    """
+    rows = []
+    for each in bundles:
+        line = np.full(6, math.nan) if each.line_mm is None else each.line_mm.ravel()
+        numbers = (
+            each.n_streamlines, each.n_lost, each.n_streamlines * each.standard_error, each.share,
+            each.standard_error, each.weight, each.weight_lost, each.weight_share,
+            each.weight_standard_error, each.margin_mm, *line.tolist(),
+        )  # fmt: skip
+        rows.append((each.name, *map(cell, numbers)))
+    return Table(("bundle", *LOSSES), tuple(rows))
+
+
+def sweep_table(found: Sweep) -> Table:
+    """Return a row for each value of the parameter: what it gave, and how that differs.
+
+    Errors are standard errors of the difference to the chosen value; `is_flat` tells the range
+    around it.
+    """
+    names = list(found.measured)
+    low, high = found.flat
+    more = [each for name in names for each in (name, f"{name}_difference_error")]
+    rows = []
+    for k, value in enumerate(found.values.tolist()):
+        pairs = [(found.measured[name][k], found.errors[name][k]) for name in names]
+        flags = int(k == found.chosen), int(low <= value <= high)
+        numbers = (value, *flags, found.n_seeds, int(found.n_streamlines[k]))
+        rows.append(
+            tuple(
+                cell(float(x) if isinstance(x, float) else x)
+                for x in (*numbers, *(x for pair in pairs for x in pair))
+            )
+        )
+    header = (found.name, "is_chosen", "is_flat", "n_seeds", "n_streamlines", *more)
     return Table(header, tuple(rows))
 
 

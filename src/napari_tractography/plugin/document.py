@@ -222,6 +222,11 @@ class BundleState:
         return None if self.result is None else self.result.request
 
     @property
+    def steering(self) -> tuple[RegionState, ...]:
+        """The regions without cavities, which change no streamline."""
+        return tuple(region for region in self.regions if region.role != "resect")
+
+    @property
     def region_ids(self) -> tuple[int, ...]:
         """The regions, in the order in which they were added."""
         return tuple(region.id for region in self.regions)
@@ -231,10 +236,10 @@ class BundleState:
         return next((region for region in self.regions if region.id == number), None)
 
 
-# What a run depends on: where it changes, what is shown is no longer what would be tracked.
+# What a run depends on, besides `steering`: where it changes, what is shown is no longer what would
+# be tracked.
 TRACKED_WITH = (
-    "fod", "mask", "seed_mask", "tissues", "seeds", "regions", "rule", "between", "chosen",
-    "seeding", "path",
+    "fod", "mask", "seed_mask", "tissues", "seeds", "rule", "between", "chosen", "seeding", "path",
 )  # fmt: skip
 
 

@@ -132,9 +132,15 @@ class Request:
 
     def differences(self, other: Request) -> list[str]:
         """Return in which of :data:`PARTS` the full runs of two requests differ."""
+        one, two = (replace(each, regions=_steering(each.regions)) for each in (self, other))
         names = (field.name for field in fields(self) if field.name not in WITHOUT_EFFECT)
-        differ = (PARTS[n] for n in names if not _same(getattr(self, n), getattr(other, n)))
+        differ = (PARTS[n] for n in names if not _same(getattr(one, n), getattr(two, n)))
         return list(dict.fromkeys(differ))
+
+
+def _steering(regions: tuple[Region, ...]) -> tuple[Region, ...]:
+    """Return regions without cavities, which change no streamline."""
+    return tuple(region for region in regions if region.role != "resect")
 
 
 def _same(one: Any, other: Any) -> bool:

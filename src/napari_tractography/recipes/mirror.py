@@ -36,9 +36,9 @@ def mirrored_recipe(recipe: Recipe, x_mm: float) -> Recipe:
     """Return the recipe of the other side of a midsagittal plane, RAS+ mm.
 
     Spheres, points, directions, masks and labels of seeds and regions are mirrored; masks become
-    part of the recipe, on the mirrored grid, voxel for voxel. The FOD, and the mask in which
-    streamlines may run, stay. Seeds that are drawn keep their random numbers. Edits by streamline
-    number and weights are left out.
+    part of the recipe, on the mirrored grid, voxel for voxel. The FOD, the mask in which
+    streamlines may run, and cavities stay. Seeds that are drawn keep their random numbers. Edits by
+    streamline number and weights are left out.
     """
     return dataclasses.replace(
         recipe,
@@ -84,6 +84,8 @@ def _seeds(source: SeedSource, x_mm: float, folder: Path | None) -> SeedSource:
 
 
 def _region(source: RegionSource, x_mm: float, folder: Path | None) -> RegionSource:
+    if source.role == "resect":  # which is where it is
+        return source
     name = SIDE.sub(lambda found: OTHER_SIDE[found[0]], source.name)
     return dataclasses.replace(
         source,

@@ -59,11 +59,11 @@ def passing(
 
     See :meth:`napari_tractography.streamlines.tractogram.Tractogram.select`; what one segment meets
     counts in either order. `index` is one of the streamlines, if there is any. Raises
-    InvalidParameterError when the rule is unknown or a region has another role; InvalidRegionError
-    when something else is among the regions.
+    InvalidParameterError when the rule is unknown or a region has another role (resect selects
+    nothing); InvalidRegionError when something else is among the regions.
     """
     check_rule(include_rule)
-    regions = listed_regions(regions)
+    regions = [region for region in listed_regions(regions) if region.role != "resect"]
     for region in regions:
         if region.role not in SELECTING_ROLES:
             raise InvalidParameterError(

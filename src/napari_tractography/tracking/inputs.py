@@ -69,7 +69,8 @@ class TrackingInput:
     mask : (x, y, z) array_like, optional
         Non-zero where streamlines may run; on the FOD's grid.
     regions : sequence of Region
-        Include, exclude, stop and end regions, each on a grid of its own.
+        Include, exclude, stop and end regions, each on a grid of its own; resect regions are
+        recorded and change nothing.
     include_rule : str
         Whether a streamline must meet "all" include regions, "any", or all "ordered" as listed,
         from one end to the other.

@@ -285,7 +285,11 @@ def kernel_regions(
     tissues: codes.KernelTissues | None = None,
     on_gpu: bool = False,
 ) -> codes.Regions:
-    """Flatten regions into arrays; with `on_gpu` masks stay on the GPU that the first lies on."""
+    """Flatten regions into arrays; with `on_gpu` masks stay on the GPU that the first lies on.
+
+    Cavities steer nothing and are left out.
+    """
+    regions = [region for region in regions if region.role in ROLES]
     n = len(regions)
     geometry = np.zeros((n, 12), np.float32)
     extents = np.zeros((n, 4), np.int64)

@@ -19,7 +19,9 @@ from superqt.utils import qimage_to_array
 from ...errors import FileError
 from ...files.paths import check_writable, written_whole
 from ...geometry.units import MM, symbol
+from ...maps.resection import RESEARCH_ONLY
 from ...model.specs import parameter
+from ..session.resections import RESECTION_KEY
 from ..space.display import unit_of_layer
 from ..space.orientation_labels import LABEL_PIXELS, draw_label, edge_labels, is_anatomical
 from ..streamlines.colours import Colours
@@ -125,7 +127,8 @@ def _compose(viewer: Any, figure: Figure) -> QImage:
     bar = _round_length(BAR_FRACTION * width * content.scale) if figure.scale_bar else 0.0
     if content.scale == 0:
         bar = 0.0
-    strip = _Strip(figure, ink, width, bar, content.scale, _unit(viewer), legends)
+    captions = _captions(viewer) if figure.legend else []
+    strip = _Strip(figure, ink, width, bar, content.scale, _unit(viewer), legends, captions)
     image = QImage(figure.width_px, height + 2 * edge + strip.height, QImage.Format.Format_ARGB32)
     if figure.background == "transparent":
         image.fill(Qt.GlobalColor.transparent)
@@ -226,6 +229,16 @@ def _legends(viewer: Any) -> list[Colours]:
     return list(found.values())
 
 
+def _captions(viewer: Any) -> list[str]:
+    """Return what the streamlines on the screen would lose to cavities, in sentences."""
+    found = [
+        f"{layer.name} {layer.metadata[RESECTION_KEY].text}."
+        for layer in viewer.layers
+        if isinstance(layer, Streamlines) and layer.visible and RESECTION_KEY in layer.metadata
+    ]
+    return [*found, RESEARCH_ONLY] if found else []
+
+
 def _unit(viewer: Any) -> str:
     """Return the unit of what is shown: that of the streamlines, or of any other layer."""
     for layer in viewer.layers:
@@ -243,7 +256,7 @@ def _round_length(most: float) -> float:
 
 
 class _Strip:
-    """What is written below the picture: the scale bar, and a row for each legend."""
+    """What is written below the picture: the scale bar, a row for each legend, and sentences."""
 
     def __init__(
         self,
@@ -254,6 +267,7 @@ class _Strip:
         scale: float,
         unit: str,
         legends: list[Colours],
+        captions: list[str],
     ) -> None:
         self.font = QFont()
         self.font.setPixelSize(max(round(figure.pixels(FONT_POINTS)), 1))
@@ -263,6 +277,7 @@ class _Strip:
         self.metrics = QFontMetricsF(self.font)
         self.line = round(1.6 * self.metrics.height())
         self.rows = [row for colours in legends for row in self._rows_of(colours)]
+        self.rows += [line for text in captions for line in self._lines_of(text)]
         self.height = self.line * (len(self.rows) + int(bar > 0))
 
     def _rows_of(self, colours: Colours) -> list[Any]:
@@ -278,6 +293,17 @@ class _Strip:
             rows[-1].append((name, rgb))
             used += wide
         return rows
+
+    def _lines_of(self, text: str) -> list[str]:
+        """Break a sentence where it would be wider than the picture."""
+        lines = [""]
+        for word in text.split():
+            longer = f"{lines[-1]} {word}".strip()
+            if lines[-1] and self.metrics.horizontalAdvance(longer) > self.width:
+                lines.append(word)
+            else:
+                lines[-1] = longer
+        return lines
 
     def draw(self, painter: QPainter, left: int, top: int) -> None:
         """Draw it below `top`, from `left` on."""
@@ -296,6 +322,8 @@ class _Strip:
             base = top + self.line / 2 + self.metrics.ascent() / 2
             if isinstance(row, Colours):
                 self._draw_gradient(painter, row, left, top, base)
+            elif isinstance(row, str):
+                painter.drawText(QPointF(left, base), row)
             else:
                 x = float(left)
                 for name, rgb in row:

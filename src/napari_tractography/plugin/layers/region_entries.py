@@ -20,7 +20,13 @@ from .volume_layers import voxels_of
 SPACE_KEY = "region_in"  # layer.metadata[SPACE_KEY] is the display space of a layer of spheres
 PAINTED_KEY = "region_painted"  # whether the layer was made to be painted
 PAINTED_OPACITY = 0.4
-ROLE_COLOURS = {"include": "#43c463", "exclude": "#ef4b4b", "stop": "#ffa32b", "end": "#4aa8ff"}
+ROLE_COLOURS = {
+    "include": "#43c463",
+    "exclude": "#ef4b4b",
+    "stop": "#ffa32b",
+    "end": "#4aa8ff",
+    "resect": "#e45ad6",
+}
 INACTIVE_COLOUR = "#b9a3e3"
 
 

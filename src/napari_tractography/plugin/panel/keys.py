@@ -80,6 +80,10 @@ COMMANDS = {
         "Mirror bundle", "Make the bundle of the other side.",
         lambda panel: panel.bundle_list.mirror.click(),
     ),
+    "sweep": PanelCommand(
+        "How does it depend?", "Sweep a parameter of the selected bundle, and compare.",
+        lambda panel: panel.ask_sweep(),
+    ),
     "colour_bundles": PanelCommand(
         "Colours of all bundles", "Give each bundle a colour of its own, or colour by direction.",
         lambda panel: panel.bundle_list.colours.click(),

@@ -10,6 +10,7 @@ import dataclasses
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from qtpy.QtCore import Qt
 from qtpy.QtGui import QShowEvent
 from qtpy.QtWidgets import QCheckBox, QComboBox, QVBoxLayout, QWidget
 
@@ -22,6 +23,7 @@ from ..notices import show_error, show_warning
 from ..session.filtering import Filtering
 from ..session.listing import BundleList
 from ..session.open_bundle import OpenBundle
+from ..session.resections import Resections
 from ..session.run_control import RunControl
 from ..session.runs import Run
 from ..session.seed_mouse import SeedMouse
@@ -44,6 +46,7 @@ from .keys import close_keys, open_keys
 from .measure.cohort import TITLE as COHORT
 from .measure.cohort import CohortSection
 from .measure.section import MeasureSection
+from .measure.sweep_dialog import SweepDialog
 from .menus import ExportMenu, MoreMenu
 from .project_button import ProjectButton
 from .results import Results
@@ -51,6 +54,7 @@ from .save_button import SaveButton
 from .sections.data import DataSection
 from .sections.device import DeviceSection
 from .sections.dissection import Dissection
+from .sections.losses import Losses
 from .sections.region import RegionSection
 from .sections.seed import PLACED, WHOLE, SeedSection, next_step
 from .sections.selection import SelectionSection
@@ -58,6 +62,7 @@ from .sections.tissue import TissueSection
 from .sections.tracking import TrackingSection
 from .settings import PanelSettings
 from .status import StatusPositions
+from .widgets.busy_dialog import errors_shown
 from .widgets.controls import (
     IgnoreWheel,
     align,
@@ -79,6 +84,7 @@ RUN_HELP = "Track from every seed, into the selected bundle."
 COHORT_HELP = (
     "In which share of many subjects a place is reached from the same seeds, and who differs."
 )
+SWEEP_HELP = "Sweep a parameter: what each value gives, and where the answer is flat."
 NOTHING_TO_TRACK = "These streamlines were opened from a file; make a new bundle to track one."
 MIN_WIDTH = 360
 MOST_ENTRIES = 24  # of a choice, that are seen at once
@@ -139,6 +145,7 @@ class TractographyPanel(QWidget):  # type: ignore[misc]
             self.measure,
             self.cohort,
             self.regions,
+            self.losses,
             self.tissues,
             self.appearance,
         )
@@ -194,10 +201,11 @@ class TractographyPanel(QWidget):  # type: ignore[misc]
         self.device = DeviceSection(self.session, self.runs)
         self.selection = SelectionSection(self.session)
         self.dissection = Dissection(self.bundles, self.filtering)
-        self.measure = MeasureSection(self.session, self.bundles)
+        self.losses = Losses(Resections(self.session, self.bundles))
+        self.measure = MeasureSection(self.session, self.bundles, self.losses.resections)
         self.cohort = CohortSection(self.session, self.data)
 
-        regions = Section("Regions", self.regions, is_open=False)
+        regions = Section("Regions", self.regions, self.losses, is_open=False)
         self.regions.inactive_added.connect(lambda: regions.header.setChecked(True))
         sections = [
             Section("Bundles", self.bundle_list, self.project.bar, self.indexing),
@@ -217,6 +225,7 @@ class TractographyPanel(QWidget):  # type: ignore[misc]
         self.docks = PanelDocks(self, inside, sections, self._undo_keys.take)
         self.more.menu().addAction(self.docks.action)
         add_entry(self.more.menu(), f"{COHORT}...", self.ask_cohort, COHORT_HELP)
+        add_entry(self.more.menu(), "How does it depend?...", self.ask_sweep, SWEEP_HELP)
         self.forms += [
             self.appearance.form,
             self.dissection.form,
@@ -481,6 +490,14 @@ class TractographyPanel(QWidget):  # type: ignore[misc]
         if own:
             self.tracking.set(own)
         set_values(self.seeds.controls, values)
+
+    @errors_shown()
+    def ask_sweep(self) -> SweepDialog:
+        """Ask for a parameter of the selected bundle, and show how the result depends on it."""
+        dialog = SweepDialog(self.session, self.set_parameters, self)
+        dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        dialog.open()
+        return dialog
 
     def _on_seeding(self) -> None:
         if self.is_showing:

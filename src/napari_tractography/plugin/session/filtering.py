@@ -96,7 +96,9 @@ class Filtering:
 
     def _regions_and_lengths(self) -> Criteria:
         session, found = self.session, Criteria()
-        regions = [r for _, r in session.regions.frozen() if r.role in SELECTING_ROLES]
+        # Cavities select nothing, and are saved with the others.
+        roles = (*SELECTING_ROLES, "resect")
+        regions = [r for _, r in session.regions.frozen() if r.role in roles]
         if regions:
             found["regions"], found["include_rule"] = regions, session.regions.rule
         chosen = session.tracking.chosen

@@ -287,7 +287,7 @@ class Session:
             signals.append(self.travelled.emit)
         if is_other or seeds_differ or (old is not None and state.seeds is not old.seeds):
             signals.append(self.seeds_changed.emit)
-        if was is not None and not is_other and _differ(state, was, TRACKED_WITH):
+        if was is not None and not is_other and _is_tracked_otherwise(state, was):
             signals.append(self.changed.emit)
         if is_other or _rows_differ(before, now):
             signals.append(self.list_changed.emit)
@@ -1221,6 +1221,13 @@ def _edit_text(before: BundleState, layer: Streamlines) -> str:
 
 def _differ(one: BundleState, other: BundleState, names: Iterable[str]) -> bool:
     return any(getattr(one, name) is not getattr(other, name) for name in names)
+
+
+def _is_tracked_otherwise(one: BundleState, other: BundleState) -> bool:
+    """Return whether a run depends on what differs, or what filters opened streamlines."""
+    if one.is_opened and one.regions is not other.regions:
+        return True
+    return one.steering != other.steering or _differ(one, other, TRACKED_WITH)
 
 
 def _rows_differ(one: Snapshot, other: Snapshot) -> bool:

@@ -99,7 +99,7 @@ def ends_of(state: BundleState) -> tuple[RegionState, RegionState] | None:
     one, other = (state.region(number) for number in state.between or (-1, -1))
     if one is not None and other is not None:
         return one, other
-    return state.regions[:2] if len(state.regions) > 1 else None  # type: ignore[return-value]
+    return state.steering[:2] if len(state.steering) > 1 else None  # type: ignore[return-value]
 
 
 def _between(

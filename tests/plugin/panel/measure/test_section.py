@@ -194,11 +194,14 @@ def test_maps_become_layers_and_files(
     panel: Any, qtbot: Any, cross: Any, tmp_path: Path, name: str
 ) -> None:
     section, layers = panel.measure, panel.viewer.layers
+    cavity = nt.Region.sphere((0.0, 6.0, 0.0), 3.0, "resect", name="cavity")
+    panel.session.regions.add_region(cavity)
     before = len(layers)
     section.start_map(name)
     qtbot.waitUntil(lambda: not section.measuring.is_busy, timeout=WAIT_MS)
-    assert len(layers) == before + (2 if name == "Visitation" else 1)
-    layers.selection.active = layers[-1]
+    added = [layer for layer in layers if layer.name != "Margins"]
+    assert len(added) == before + (2 if name == "Visitation" else 1)
+    layers.selection.active = added[-1]
     section.save_map(str(tmp_path / "map.nii.gz"))
     saved = nib.load(tmp_path / "map.nii.gz")
     lines = bundle_of(2, 40)
@@ -207,8 +210,9 @@ def test_maps_become_layers_and_files(
         "Mask": nt.density(lines, cross) > 0,
         "End points": nt.density(lines, cross, ends_only=True),
         "Visitation": nt.visitation(lines, cross).probability.astype(np.float32),
+        "Margin": nt.margin_map(lines, cavity, cross),
     }[name]
-    assert np.array_equal(np.asarray(saved.dataobj), wanted)
+    assert np.array_equal(np.asarray(saved.dataobj), wanted, equal_nan=wanted.dtype.kind == "f")
     assert np.allclose(saved.affine, cross.grid.affine)
 
 

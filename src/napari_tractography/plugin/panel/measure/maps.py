@@ -5,18 +5,21 @@ Called by the Measure section.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 from napari.layers import Image, Labels, Layer
+from napari.utils.colormaps import Colormap, ensure_colormap
 from numpy.typing import NDArray
 
 from ....geometry.grid import Grid
 from ....maps.bundle_measures import grid_around
 from ....maps.density import density
+from ....maps.resection import margin_map
 from ....maps.scalar_maps import ScalarMap, name_of
 from ....maps.visitation import Visitation, visitation
+from ....model.regions import Region
 from ....streamlines.tractogram import Tractogram
 from ...layers.planes import WITHIN_KEY
 from ...layers.volume_layers import faded, fod_grid_of, mask_layer_data, mask_layers, voxels_of
@@ -25,9 +28,10 @@ from .counting import Counter
 
 VISITATION_KEY = "visitation"  # layer.metadata[VISITATION_KEY]: the Visitation that it shows
 VISITATION = "Visitation"
+MARGIN = "Margin"
 COLORMAP = "inferno"
 
-MakeMap = Callable[[Counter, Tractogram, Grid, str], list[Layer]]
+MakeMap = Callable[..., list[Layer]]  # of a Counter, a Tractogram, a Grid and a name
 
 
 def scalar_layers(layers: Any) -> list[Layer]:
@@ -85,6 +89,17 @@ def visitation_layers(counter: Counter, lines: Tractogram, grid: Grid, name: str
     return [error, shown]
 
 
+def margin_layers(
+    counter: Counter, lines: Tractogram, grid: Grid, name: str, *, cavity: Sequence[Region] = ()
+) -> list[Layer]:
+    """Return how far the voxels that streamlines pass are from a cavity."""
+    layer = map_layer(margin_map(counter.over(lines), cavity, grid), grid, f"{name} margin")
+    colours = ensure_colormap(COLORMAP).colors
+    layer.colormap = Colormap(colours[::-1], name=f"{COLORMAP}, near is bright")
+    layer.rendering = "minip"  # what is nearest is seen
+    return [layer]
+
+
 MAPS: dict[str, tuple[MakeMap, str]] = {
     "Density": (density_layers, "How many streamlines pass each voxel, each once."),
     "Mask": (mask_layers_of, "The voxels that a streamline passes."),
@@ -92,6 +107,10 @@ MAPS: dict[str, tuple[MakeMap, str]] = {
     VISITATION: (
         visitation_layers,
         "The probability that a streamline visits each voxel, and its standard error.",
+    ),
+    MARGIN: (
+        margin_layers,
+        "How far each voxel that a streamline passes is from the regions with the role resect, mm.",
     ),
 }
 
@@ -115,7 +134,7 @@ def visitation_of(layers: Any) -> Visitation | None:
 def map_layer(values: NDArray[Any], grid: Grid, name: str) -> Layer:
     """Return an image of numbers from 0, (x, y, z), of which 0 is transparent."""
     space = DisplaySpace.of(grid)
-    most = float(values.max()) or 1.0
+    most = float(np.nanmax(values, initial=0.0)) or 1.0
     kwargs = space.layer_kwargs
     kwargs["metadata"][WITHIN_KEY] = True
     return Image(

@@ -9,23 +9,26 @@ from collections.abc import Callable, Sequence
 from itertools import chain
 from typing import Any
 
-from ....errors import InvalidTractogramError
+from ....errors import InvalidRegionError, InvalidTractogramError
 from ....geometry.grid import Grid
 from ....maps import plots, spreadsheets
 from ....maps.bundle_measures import BundleMeasures, measure
 from ....maps.connectome import connectome
 from ....maps.profiles import profile
+from ....maps.resection import RESEARCH_ONLY, resection
 from ....maps.scalar_maps import ScalarMap
+from ....model.regions import Region
 from ....streamlines.tractogram import Tractogram
 from .counting import Counter
 from .outputs import Shown, drawing
 
-TABLE, PROFILE, ASYMMETRY, LENGTHS, CONNECTOME = KINDS = (
+TABLE, PROFILE, ASYMMETRY, LENGTHS, CONNECTOME, RESECTION = KINDS = (
     "Table",
     "Profiles",
     "Asymmetry",
     "Lengths",
     "Connectome",
+    "Resection",
 )
 
 Named = Sequence[tuple[str, Tractogram]]
@@ -40,11 +43,13 @@ def work_of(
     scalar: ScalarMap | None,
     labels: tuple[Any, Grid] | None,
     grid: Grid | None,
+    cavity: Sequence[Region] = (),
 ) -> Work:
     """Return what measures bundles: one of :data:`KINDS`, of streamlines with names and colours.
 
-    With what, scalar, labels or grid, is None where none was chosen. Raises InvalidTractogramError
-    when something was not chosen that the kind needs.
+    With what, scalar, labels, grid or cavity, is None, or empty, where none was chosen. Raises
+    InvalidTractogramError, or of a cavity InvalidRegionError, when something was not chosen that
+    the kind needs.
     """
     if kind == PROFILE:
         if scalar is None:
@@ -60,7 +65,18 @@ def work_of(
                 "A connectome needs labels; open a parcellation and choose it as Labels."
             )
         return _connectome(lines, *labels)
+    if kind == RESECTION:
+        return _resections(lines, checked_cavity(cavity))
     return _measures(lines, scalar, grid, is_asymmetry=kind == ASYMMETRY)
+
+
+def checked_cavity(cavity: Sequence[Region]) -> Sequence[Region]:
+    """Return a cavity. Raises InvalidRegionError when there is none."""
+    if not cavity:
+        raise InvalidRegionError(
+            "There is no cavity; give a region the role resect in Regions, and paint it."
+        )
+    return cavity
 
 
 def _measures(
@@ -104,6 +120,15 @@ def _length_histograms(lines: Named, colours: Sequence[str]) -> Work:
         names, lengths = [name for name, _ in lines], [t.lengths_mm for _, t in lines]
         draw = drawing(plots.plot_lengths, lengths, names, colours)
         return Shown(spreadsheets.lengths_table(names, lengths), "lengths", draw)
+
+    return work
+
+
+def _resections(lines: Named, cavity: Sequence[Region]) -> Work:
+    def work(counter: Counter) -> Shown:
+        found = [resection(counter.over(t), cavity, name=name) for name, t in lines]
+        table = spreadsheets.resections_table(found)
+        return Shown(table, "resection", is_side_by_side=True, note=RESEARCH_ONLY)
 
     return work
 

@@ -21,11 +21,12 @@ from qtpy.QtWidgets import (
 )
 
 from ....errors import TractographyError
-from ....maps.bundle_measures import COLUMNS
+from ....maps import bundle_measures, resection
 from ....maps.plots import coloured, figure
 from ....maps.spreadsheets import Table
 from ..widgets.layout import keys_here, stack
 
+COLUMNS = bundle_measures.COLUMNS | resection.COLUMNS
 PLOT_HEIGHT = 250
 MAX_ROWS = 12
 
@@ -39,7 +40,7 @@ class Shown:
     draw: Callable[[Any], Any] | None = None  # draws it on a figure
     is_side_by_side: bool = False  # whether the table itself is shown, its rows as columns
     plot: Any = None  # on which it is drawn already
-    why_no_plot: str = ""  # a sentence, where it cannot be drawn
+    note: str = ""  # a sentence to be read with it: why it cannot be drawn, for one
 
     def plotted(self) -> Shown:
         """Draw the plot; in a thread, as loading Matplotlib and large plots take a while."""
@@ -51,7 +52,7 @@ class Shown:
                 import matplotlib.backends.backend_qtagg  # noqa: F401
             self.draw(plot)
         except TractographyError as error:
-            return replace(self, draw=None, why_no_plot=str(error))
+            return replace(self, draw=None, note=str(error))
         return replace(self, plot=plot)
 
 

@@ -31,6 +31,7 @@ from ...listening import Listening
 from ...notices import show_error, show_warning
 from ...session.listing import BundleList
 from ...session.open_bundle import OpenBundle
+from ...session.resections import Resections
 from ...session.session import Session
 from ..widgets.busy_dialog import errors_shown, wait_for
 from ..widgets.controls import form, layer_choice, offer_layers, parameter_control, show_row
@@ -39,7 +40,7 @@ from ..widgets.progress_row import ProgressRow
 from . import maps
 from .counting import Counter
 from .histogram import LengthHistogram
-from .measurements import CONNECTOME, KINDS, work_of
+from .measurements import CONNECTOME, KINDS, checked_cavity, work_of
 from .outputs import PlotView, Shown, SideBySide, hidden
 
 AUTOMATIC = "automatic"
@@ -63,9 +64,9 @@ ERROR_SPEC = ParameterSpec(
 class MeasureSection(QWidget):  # type: ignore[misc]
     """What is measured, and what came of it."""
 
-    def __init__(self, session: Session, bundles: BundleList) -> None:
+    def __init__(self, session: Session, bundles: BundleList, resections: Resections) -> None:
         super().__init__()
-        self.session, self.bundles = session, bundles
+        self.session, self.bundles, self.resections = session, bundles, resections
         self.measuring = Background()
         self.shown: Shown | None = None
         self._measured: list[Tractogram] = []  # of what is shown
@@ -235,6 +236,7 @@ class MeasureSection(QWidget):  # type: ignore[misc]
             scalar=scalar,
             labels=labels,
             grid=self._grid(),
+            cavity=self.resections.cavity,
         )
         taken = [tractogram for _, tractogram in lines]
         n_total = sum(map(len, taken))
@@ -253,7 +255,7 @@ class MeasureSection(QWidget):  # type: ignore[misc]
 
     def _show(self, shown: Shown, taken: list[Any]) -> None:
         self.shown, self._measured = shown, taken
-        show_text(self.note, shown.why_no_plot)
+        show_text(self.note, shown.note)
         self.table.setVisible(shown.is_side_by_side)
         if shown.is_side_by_side:
             self.table.show_table(shown.table)
@@ -311,6 +313,8 @@ class MeasureSection(QWidget):  # type: ignore[misc]
         if name == maps.VISITATION and _is_chosen_by_hand(bundle):
             show_warning(CHOSEN.format(name=bundle.name))
         make, _ = maps.MAPS[name]
+        if name == maps.MARGIN:
+            make = partial(make, cavity=checked_cavity(self.resections.cavity))
         self.measuring.begin(
             "Measuring",
             lambda advance: maps.make_layers(

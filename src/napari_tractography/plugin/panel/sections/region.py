@@ -340,7 +340,8 @@ class RegionSection(QWidget):  # type: ignore[misc]
         regions.next_role = role
         position = view_centre(self.session.viewer)
         radius_mm = self.session.space.in_proportion(SPHERE_RADIUS_MM)
-        regions.add_sphere(position, radius_mm, role, is_inactive=True)
+        # A cavity changes no streamline, and may be in use at once.
+        regions.add_sphere(position, radius_mm, role, is_inactive=role != "resect")
 
     def _fill_menu(self) -> None:
         self.menu.clear()
