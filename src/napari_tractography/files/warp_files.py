@@ -21,6 +21,7 @@ from ..runtime.extras import needs_extra
 from .damage import telling
 from .formats import has_ending, volume_formats
 from .headers import check_numeric, grid_of, read_header
+from .nifti import NIFTI
 from .paths import existing_file
 from .text import text_of
 from .volume_files import load_grid
@@ -104,7 +105,7 @@ def _kind_of_image(file: Path) -> str:
 
 def _intent(file: Path) -> int:
     """Return the intent code of a NIfTI file; 0 of others."""
-    if not has_ending(file, (".nii", ".nii.gz")):
+    if not has_ending(file, NIFTI.endings):
         return 0
     import nibabel  # on use: it takes a while to load
 
