@@ -19,7 +19,7 @@ from ..widgets.layout import stack
 HEIGHT = 190
 MAX_LINES = 300  # of a picture
 LINE_WIDTH = 1.0
-ZOOM = 0.6  # of what vispy leaves around a box that may be turned
+ROOM = 1.1  # times what the lines take, however they are turned about the vertical
 
 Lines = tuple[NDArray[np.float32], NDArray[np.float32], NDArray[np.bool_]]
 
@@ -49,7 +49,7 @@ class SmallPictures(QWidget):  # type: ignore[misc]
         self.canvas = scene.SceneCanvas(keys=None, bgcolor="black", parent=self)
         self.views: list[Any] = []
         self._grid: Any = None
-        self._has_lines = False
+        self._box = np.zeros((0, 3))  # what has been shown lies in it
         stack(self, self.canvas.native)
         self.setFixedHeight(HEIGHT)
 
@@ -58,7 +58,7 @@ class SmallPictures(QWidget):  # type: ignore[misc]
         angles = self._angles
         if self._grid is not None:
             self._grid.parent = None
-        self._has_lines = False
+        self._box = np.zeros((0, 3))
         self._grid = self.canvas.central_widget.add_grid(spacing=4)
         self.views = [self._grid.add_view(row=0, col=k) for k in range(n)]
         for view in self.views:
@@ -75,11 +75,10 @@ class SmallPictures(QWidget):  # type: ignore[misc]
         return {"elevation": camera.elevation, "azimuth": camera.azimuth}
 
     def show_lines(self, number: int, lines: Lines) -> None:
-        """Show streamlines in a picture; the first that there are decide what is in view."""
+        """Show streamlines in a picture; all pictures have room for those of each."""
         points, colours, joined = lines
         if not len(points):
             return
-        is_first = not self._has_lines
         scene.visuals.Line(
             points,
             color=colours,
@@ -87,12 +86,17 @@ class SmallPictures(QWidget):  # type: ignore[misc]
             width=LINE_WIDTH,
             parent=self.views[number].scene,
         )
-        self._has_lines = True
-        if is_first:
-            low, high = points.min(axis=0), points.max(axis=0)
+        box = np.concatenate([self._box, points])
+        box = np.stack([box.min(axis=0), box.max(axis=0)])
+        if not np.array_equal(box, self._box):
+            self._box = box
+            x, y, z = box[1] - box[0]
+            width, height = self.views[0].size
             for view in self.views:
-                view.camera.set_range(*zip(low.tolist(), high.tolist(), strict=True))
-            self.views[0].camera.scale_factor *= ZOOM  # and of the others, which are linked
+                view.camera.center = box.mean(axis=0)
+            # The world's size of the shorter side; linked, and so that of all.
+            side = min(1.0, width / height)
+            self.views[0].camera.scale_factor = ROOM * max(np.hypot(x, y), z * side)
         self.canvas.update()
 
     def close_canvas(self) -> None:
