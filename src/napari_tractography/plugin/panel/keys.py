@@ -84,6 +84,10 @@ COMMANDS = {
         "How does it depend?", "Sweep a parameter of the selected bundle, and compare.",
         lambda panel: panel.ask_sweep(),
     ),
+    "cohort": PanelCommand(
+        "Is it so in everyone?", "Track from the same seeds in the FODs of many subjects.",
+        lambda panel: panel.ask_cohort(),
+    ),
     "colour_bundles": PanelCommand(
         "Colours of all bundles", "Give each bundle a colour of its own, or colour by direction.",
         lambda panel: panel.bundle_list.colours.click(),
