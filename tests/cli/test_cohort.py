@@ -99,6 +99,44 @@ def test_files_may_be_named_one_by_one(folder: Path) -> None:
     assert sorted(row["subject"] for row in rows("two.csv")) == ["sub-1", "sub-2"]
 
 
+def test_subjects_with_warps_have_the_digests_of_replay(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Subjects are moved away from r.json's FOD, each by itself; affines lead back."""
+    wanted = main([*WORDS, "--table", "there.csv", "--map", "there.nii.gz", "--quiet"])
+    assert wanted == 0
+    for number in range(1, N_SUBJECTS + 1):
+        own = Path(f"far-{number}")
+        own.mkdir()
+        image = nib.load(f"sub-{number}/wmfod.nii.gz")
+        affine = image.affine.copy()
+        affine[:3, 3] += 64.0 * number
+        nib.save(nib.Nifti1Image(image.get_fdata(dtype=np.float32), affine), own / "fod.nii.gz")
+        back = np.eye(4)
+        back[:3, 3] = -64.0 * number
+        np.savetxt(own / "back.txt", back)
+    many = ["r.json", "--fod", "far-*/fod.nii.gz", "--warp", "{subject}/back.txt", "--quiet"]
+    assert main(["cohort", *many, "--map", "share.nii.gz"]) == 0
+    assert main(["replay", *many, "-o", "{subject}.tck", "--backend", "cpu"]) == 0
+    one_by_one = {row["subject"]: row for row in rows("tracts.csv")}
+    for row in rows():
+        assert row["digest"] == one_by_one[row["subject"]]["digest"]
+        assert row["inputs_sha256"] == one_by_one[row["subject"]]["inputs_sha256"]
+    (share, grid), (there, other) = load_volume("share.nii.gz"), load_volume("there.nii.gz")
+    assert grid == other
+    assert np.mean((share > 0) == (there > 0)) > 0.99
+    np.testing.assert_allclose(share.sum(), there.sum(), rtol=0.05)
+    inverted = [word.replace("back.txt", "away.txt") for word in many]
+    for number in range(1, N_SUBJECTS + 1):
+        affine = np.linalg.inv(np.loadtxt(f"far-{number}/back.txt"))
+        np.savetxt(f"far-{number}/away.txt", affine)
+    assert main(["cohort", *inverted, "--invert-warp", "--table", "inverted.csv"]) == 0
+    assert {row["digest"] for row in rows("inverted.csv")} == {row["digest"] for row in rows()}
+    assert main(["cohort", *inverted, "--table", "away.csv"]) == 2  # all seeds lie outside
+    capsys.readouterr()
+    assert main(["cohort", *many, "--table", "far-1/back.txt"]) == 2
+
+
 @pytest.mark.parametrize(
     ("words", "told"),
     [
@@ -108,6 +146,8 @@ def test_files_may_be_named_one_by_one(folder: Path) -> None:
         pytest.param(["--table", "other.csv"], "other.csv is another table", id="table"),
         pytest.param(["--min-streamlines", "0"], "--min-streamlines = 0", id="streamlines"),
         pytest.param(["--max-memory", "-1"], "--max-memory = -1", id="memory"),
+        pytest.param(["--warp", "{subject}/gone.txt"], "sub-1/gone.txt", id="warp"),
+        pytest.param(["--invert-warp"], "--invert-warp has no effect without", id="no warp"),
         pytest.param(
             ["--backend", "cuda"], "--backend = 'cuda' is none for a cohort", id="backend"
         ),

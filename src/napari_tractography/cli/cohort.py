@@ -6,19 +6,21 @@ import argparse
 import contextlib
 import csv
 import sys
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from ..errors import FileError
 from ..files.formats import listed, written_volume_endings
-from ..files.subjects import is_pattern
-from .flags import add_execution, add_path, execution_of
+from ..files.subjects import SUBJECT, is_pattern
+from .flags import add_execution, add_path, add_warp, execution_of, warp_source
 from .progress import progress_line
 
 if TYPE_CHECKING:
     from ..maps.cohort import CohortResult
     from ..recipes.cohort import Cohort
     from ..recipes.recipe import Recipe
+    from ..recipes.warp_sources import WarpSource
     from ..tracking.inputs import Execution
 
 TABLE = "cohort.csv"
@@ -32,10 +34,10 @@ def add_cohort(commands: Any) -> None:
         "cohort",
         help="map in which share of many subjects a place is reached from the same seeds",
         description="Make the streamlines of a recipe, with its own parameters, in the FODs of "
-        "many subjects in one space. Map the share of subjects in which a voxel is reached, and "
-        "write a table of the subjects, the one that differs most first. What a subject's "
-        "streamlines do not come near is not kept in memory. Exits with 1 when the table was there "
-        "and streamlines of the same inputs are others.",
+        "many subjects in one space, or with a warp into one. Map the share of subjects in which a "
+        "voxel is reached, and write a table of the subjects, the one that differs most first. "
+        "What a subject's streamlines do not come near is not kept in memory. Exits with 1 when "
+        "the table was there and streamlines of the same inputs are others.",
     )
     add_path(parser, "recipe", "RECIPE", ".json, as `track` writes it")
     add_path(
@@ -66,7 +68,8 @@ def add_cohort(commands: Any) -> None:
         parser,
         "--template",
         "IMAGE",
-        "image whose grid the maps shall have (default the first FOD)",
+        "image whose grid the maps shall have (default the first FOD; with --warp that of "
+        "--to-template in the recipe, or the FOD of a recipe without a warp)",
     )
     parser.add_argument(
         "--min-streamlines",
@@ -82,6 +85,11 @@ def add_cohort(commands: Any) -> None:
         metavar="MB",
         help="of what is kept of FODs, on this machine or on each worker of --cluster (default "
         f"{MEMORY_MB:g})",
+    )
+    add_warp(
+        parser,
+        "from the space of each subject to that of the recipe's seeds and regions, in which the "
+        f"maps then lie, with {SUBJECT} in it; in place of the recipe's own warp",
     )
     add_execution(parser)
     parser.set_defaults(run=run)
@@ -103,6 +111,7 @@ def run(options: argparse.Namespace) -> int:
     cohort = Cohort.of_recipe(
         recipe,
         pattern or options.fod,
+        warps=_warps(options),
         max_memory_mb=options.max_memory,
         grid=load_grid(options.template) if options.template else None,
     )
@@ -110,7 +119,7 @@ def run(options: argparse.Namespace) -> int:
         options.table,
         options.map,
         options.error,
-        read=(options.recipe, options.template, *cohort.fods),
+        read=(options.recipe, options.template, *cohort.fods, *cohort.warp_files),
     )
     with execution_of(options) as execution:
         found = _tracked(options, execution, cohort, recipe)
@@ -126,6 +135,14 @@ def run(options: argparse.Namespace) -> int:
         written = ", ".join(filter(None, (options.table, options.map, options.error)))
         print(f"{found.summary()}; written to {written}")
     return EXIT_NOT_THE_SAME if changed else 0
+
+
+def _warps(options: argparse.Namespace) -> Callable[[str], WarpSource] | None:
+    """Return what makes the warp of a subject, by its name; None without."""
+    if not options.warp:
+        warp_source(options)  # which refuses other flags of it
+        return None
+    return lambda name: cast("WarpSource", warp_source(options, subject=name))
 
 
 def _tracked(

@@ -28,6 +28,7 @@ from ..files.formats import (
     written_volume_endings,
 )
 from ..files.paths import with_home
+from ..files.subjects import SUBJECT
 from ..model.parameters import parameter_specs
 from ..model.roles import INCLUDE_RULES
 from ..runtime.scalars import as_whole
@@ -72,7 +73,6 @@ SPELT = {
     "theme": "--theme",
     "weights": "--weights",
 }
-SUBJECT = "{subject}"  # in names of outputs, warps and scalar maps
 THOUSANDS = {"k": 10**3, "m": 10**6}  # as MRtrix3 writes numbers, in either case
 NUMBERS = r"[-+.\d\s]+(,[-+.\d\s]*)+"  # meant for those of a sphere, however many
 # A name before its value, as messages have it; not a part of a path or of a value.

@@ -18,9 +18,8 @@ from ..files.formats import (
     tractogram_endings,
     written_tractogram_format,
 )
-from ..files.subjects import is_pattern
+from ..files.subjects import SUBJECT, is_pattern
 from .flags import (
-    SUBJECT,
     add_bids_sidecar,
     add_data_beside,
     add_execution,

@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..errors import FileError, InvalidParameterError, TractographyError
-from ..files.subjects import Subject, subjects_of
-from .flags import SUBJECT, warp_source
+from ..files.subjects import SUBJECT, Subject, subjects_of
+from .flags import warp_source
 from .progress import track_with_progress
 
 if TYPE_CHECKING:

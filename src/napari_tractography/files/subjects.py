@@ -8,6 +8,8 @@ from pathlib import Path
 
 from ..errors import FileError
 
+SUBJECT = "{subject}"  # in names of outputs, warps and scalar maps
+
 
 @dataclass(frozen=True, slots=True)
 class Subject:

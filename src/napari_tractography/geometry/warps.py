@@ -35,6 +35,10 @@ class _Step(Protocol):
     def inverse(self) -> _Step:
         """Return the way back."""
 
+    @property
+    def n_bytes(self) -> int:
+        """Memory in bytes."""
+
 
 class Warp:
     """A map of points from one space into another; made by :meth:`affine` and :meth:`field`.
@@ -79,6 +83,11 @@ class Warp:
         """Of the field that points go through first, if it is one: it lies where they come from."""
         first = self._steps[0] if self._steps else None
         return first.grid if isinstance(first, _Field) else None
+
+    @property
+    def n_bytes(self) -> int:
+        """Memory in bytes."""
+        return sum(step.n_bytes for step in self._steps)
 
     def apply(self, points_mm: ArrayLike) -> Points:
         """Return where points lie in the other space.
@@ -139,6 +148,7 @@ class _Affine:
                 "RAS+ mm with the last row 0, 0, 0, 1."
             )
         self.matrix = matrix
+        self.n_bytes = int(matrix.nbytes)
 
     def apply(self, points: Points) -> Points:
         return np.stack(mapped(self.matrix, points), axis=1)
@@ -159,6 +169,7 @@ class _Field:
         if not np.isfinite(positions).all(axis=-1).any():
             raise InvalidWarpError("The field of a warp has no position; export it again.")
         self.positions, self.grid = positions, grid
+        self.n_bytes = int(positions.nbytes)
 
     def apply(self, points: Points) -> Points:
         return self.at_voxels(np.stack(mapped(self.grid.inverse, points), axis=1))
@@ -181,6 +192,11 @@ class _Inverted:
     def __init__(self, field: _Field) -> None:
         self.field = field
         self._starts: tuple[Any, Points] | None = None
+
+    @property
+    def n_bytes(self) -> int:
+        starts = 0 if self._starts is None else self._starts[0].data.nbytes + self._starts[1].nbytes
+        return self.field.n_bytes + int(starts)
 
     def inverse(self) -> _Field:
         return self.field

@@ -81,7 +81,8 @@ class CohortResult:
     names : tuple of str
         Of the subjects.
     tractograms : tuple of Tractogram
-        Of each subject, as if it were tracked alone.
+        Of each subject, as if it were tracked alone; where subjects have warps, in the space that
+        those lead to.
     grid : Grid
         Of the maps.
     min_streamlines : int
@@ -91,6 +92,9 @@ class CohortResult:
     inputs_sha256 : tuple of str
         Of all that each subject's streamlines depend on, as ``replay`` has it in its table; empty
         without a recipe.
+    digests : tuple of str
+        Of each subject's streamlines in the space in which they were tracked; those of
+        `tractograms` where they are not given.
 
     Raises
     ------
@@ -107,6 +111,7 @@ class CohortResult:
     passed: tuple[tuple[NDArray[np.int64], NDArray[np.int32]], ...] = field(
         default=(), repr=False
     )  # of each subject, see passed_voxels; found where it is not given
+    digests: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if not is_count(self.min_streamlines):
@@ -195,7 +200,7 @@ class CohortResult:
                     cell(float(lengths.mean()) if len(lengths) else math.nan),
                     cell(voxel_mm3 * int((counts >= self.min_streamlines).sum())),
                     self.fods[number] if self.fods else "",
-                    tractogram.digest(),
+                    self.digests[number] if self.digests else tractogram.digest(),
                     self.inputs_sha256[number] if self.inputs_sha256 else "",
                 )
             )

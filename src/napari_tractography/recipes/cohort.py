@@ -1,22 +1,25 @@
 """One seed in the FODs of many subjects at once, in memory that is bounded.
 
 :class:`Cohort` reads of each FOD what lies around the streamlines, and keeps it while the seed
-moves near; the streamlines are those in the whole FOD, to the bit. What subjects have in common is
-in :mod:`napari_tractography.maps.cohort`. Called by the command, the plugin and scripts.
+moves near; the streamlines are those in the whole FOD, to the bit. Subjects lie in a common space,
+or each has a warp into one: the seeds go from there to it, its streamlines back. What subjects have
+in common is in :mod:`napari_tractography.maps.cohort`. Called by the command, the plugin and
+scripts.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import logging
 import os
 import threading
 from collections import Counter
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
-from typing import Any, Self, Unpack
+from typing import Any, NamedTuple, Self, Unpack
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -26,8 +29,10 @@ from ..fields.input_kind import COEFFICIENTS
 from ..files.fods import FodKeywords, fod_reader
 from ..files.headers import read_header
 from ..files.stored_rows import StoredRows, unpacked
-from ..files.subjects import subjects_of
+from ..files.subjects import SUBJECT, subjects_of
+from ..files.volume_files import load_grid
 from ..geometry.grid import Grid
+from ..geometry.warps import Warp
 from ..maps.cohort import CohortResult
 from ..model.fod import Fod
 from ..model.masks import resampled
@@ -42,12 +47,33 @@ from ..tracking.inputs import Execution, InputKeywords, TrackingInput
 from ..tracking.nearby import can_track_near, track_near
 from ..tracking.tables.builders import words_of
 from ..tracking.tables.local import LocalTable, rings_of, rows_of_voxels, stand_in
+from .edits import Edit
 from .recipe import Recipe
 from .sources import FodSource
+from .volume_sources import located
+from .warp_sources import WarpSource
+
+logger = logging.getLogger(__name__)
 
 MEMORY_MB = 2048.0
 HEARTBEAT_S = 0.02
 HERE = ("auto", "cpu")  # backends of this machine
+
+OF_ONE = (
+    "A mask or a tissue image belongs to one subject, and is not taken through warps; leave it "
+    "out, or take stop and exclude regions."
+)
+
+# A pattern with {subject}; or of each subject; or what makes that of a subject's name.
+Warps = str | Sequence[str | PathLike[str] | WarpSource | Warp] | Callable[[str], WarpSource]
+
+
+class _Done(NamedTuple):
+    """What came of a subject."""
+
+    number: int
+    tractogram: Tractogram  # in the common space
+    digest: str  # in its own; "" where that is the common one
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -55,39 +81,74 @@ class _Request:
     """What is tracked in all subjects: inputs in an FOD that each subject's takes the place of."""
 
     inputs: TrackingInput
+    recipe: Recipe | None = None  # whose edits are made, and whose seeds are drawn after a warp
 
     @classmethod
-    def of(cls, inputs: TrackingInput) -> Self:
+    def of(cls, inputs: TrackingInput, recipe: Recipe | None = None) -> Self:
         """Leave out the FOD, of which the grid is that of the mask."""
-        return cls(dataclasses.replace(inputs, fod=stand_in(inputs.fod.grid)))
+        return cls(dataclasses.replace(inputs, fod=stand_in(inputs.fod.grid)), recipe)
 
-    def in_fod(self, fod: Fod) -> TrackingInput:
-        """Return the inputs in the FOD of a subject."""
+    def in_fod(self, fod: Fod, there: Warp | None) -> TrackingInput:
+        """Return the inputs in the FOD of a subject, to which a warp may lead."""
+        if there is not None:
+            return self._warped(fod, there)
         mask, own = self.inputs.mask, self.inputs.fod.grid
         if mask is not None and not own.same_space(fod.grid):
             mask = resampled(np.asarray(mask) != 0, own, fod.grid, "of the cohort")
         return dataclasses.replace(self.inputs, fod=fod, mask=mask)
 
+    def _warped(self, fod: Fod, there: Warp) -> TrackingInput:
+        if self.recipe is not None:
+            asked = dataclasses.replace(self.recipe.fod, sha256="")
+            placed = self.recipe.in_space_of(fod.grid, there)
+            return placed.read(hashed=False, fods={asked: (fod, asked)})[0]
+        inputs = self.inputs
+        return dataclasses.replace(
+            inputs,
+            fod=fod,
+            seeds=inputs.seeds.warped(there),
+            regions=[region.warped(there, fod.grid) for region in inputs.regions],
+        )
+
     def __reduce__(self) -> tuple[Any, ...]:
         grid = self.inputs.fod.grid
         small = stand_in(Grid((1, 1, 1), grid.affine))
-        return _request, (dataclasses.replace(self.inputs, fod=small), grid)
+        return _request, (dataclasses.replace(self.inputs, fod=small), grid, self.recipe)
 
 
-def _request(inputs: TrackingInput, grid: Grid) -> _Request:
-    return _Request(dataclasses.replace(inputs, fod=stand_in(grid)))
+def _request(inputs: TrackingInput, grid: Grid, recipe: Recipe | None) -> _Request:
+    return _Request(dataclasses.replace(inputs, fod=stand_in(grid)), recipe)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Tracked:
+    """Streamlines of a subject in its own space, and in the common one."""
+
+    inputs: TrackingInput
+    whole: Tractogram  # before edits
+    brought: Tractogram
+    digest: str
 
 
 class _Subject:
     """The FOD of a subject, as much of it as is in memory."""
 
-    def __init__(self, name: str, fod: Path | Fod, reading: FodKeywords, folder: str) -> None:
-        self.name, self._source = name, fod
+    def __init__(
+        self,
+        name: str,
+        fod: Path | Fod,
+        warp: WarpSource | Warp | None,
+        reading: FodKeywords,
+        folder: str,
+    ) -> None:
+        self.name, self._source, self.warp = name, fod, warp
         self._reading, self._folder = reading, folder
         self.sha256 = ""
         self.table: LocalTable | None = None
         self.lock = threading.Lock()
         self._whole: Fod | None = None
+        self._ways: tuple[Warp, Warp] | None = None  # to the common space, and from there
+        self._is_told = False  # whether it was said that streamlines leave the warp
 
     @property
     def grid(self) -> Grid:
@@ -100,53 +161,85 @@ class _Subject:
     def n_bytes(self) -> int:
         """Memory in bytes."""
         whole = None if isinstance(self._source, Fod) else self._whole
-        return (0 if whole is None else _bytes_of(whole)) + (
-            0 if self.table is None else self.table.n_bytes
+        return (
+            (0 if whole is None else _bytes_of(whole))
+            + (0 if self.table is None else self.table.n_bytes)
+            + (0 if self._ways is None else self._ways[1].n_bytes)
         )
 
-    def track(self, request: _Request, stop: NDArray[np.uint8]) -> Tractogram | None:
+    def track(self, request: _Request, stop: NDArray[np.uint8]) -> _Tracked | None:
         """Track in the FOD of the subject; None when `stop`, (1,) uint8, was set meanwhile."""
         try:
             with self.lock:
-                return self._track(request, stop)
+                inputs, whole = self._track(request, stop)
+                if whole is None:
+                    return None
+                return _Tracked(inputs, whole, *self._brought(whole, request.recipe))
         except TractographyError as error:
             error.args = (f"{self.name}: {error}",)
             raise
 
-    def _track(self, request: _Request, stop: NDArray[np.uint8]) -> Tractogram | None:
+    def _brought(self, whole: Tractogram, recipe: Recipe | None) -> tuple[Tractogram, str]:
+        """Return streamlines after edits, in the common space, and their digest before that."""
+        edits: tuple[Edit, ...] = ()
+        if recipe is not None:
+            own = recipe.on_fod(
+                recipe.fod, self.warp if isinstance(self.warp, WarpSource) else None
+            )
+            whole, edits = own.edit(whole), own.edits
+        if self._ways is None:
+            return whole, ""
+        digest = whole.digest()
+        if any(edit.warp is not None for edit in edits):  # which took them there
+            return whole, digest
+        brought, n_cut, n_gone = whole.through(self._ways[0])
+        if (n_cut or n_gone) and not self._is_told:
+            self._is_told = True
+            logger.warning(
+                "%s: of %s streamlines %s leave the warp and are cut there in maps, and %s lie "
+                "outside of it.", self.name, f"{len(whole):,}", f"{n_cut:,}", f"{n_gone:,}",
+            )  # fmt: skip
+        return brought, digest
+
+    def _track(
+        self, request: _Request, stop: NDArray[np.uint8]
+    ) -> tuple[TrackingInput, Tractogram | None]:
+        if self._ways is None and self.warp is not None:
+            warp = self.warp if isinstance(self.warp, Warp) else self.warp.load()
+            self._ways = warp, warp.inverse()
+        there = None if self._ways is None else self._ways[1]
         if self.table is None and self._whole is None:
             self._open()
         if self.table is not None:
-            inputs = request.in_fod(self.table.fod)
+            inputs = request.in_fod(self.table.fod, there)
             if can_track_near(inputs):
-                return track_near(self.table, inputs, stop)
+                return inputs, track_near(self.table, inputs, stop)
         if self._whole is None:
             self._whole = self._read()
-        inputs = request.in_fod(self._whole)
+        inputs = request.in_fod(self._whole, there)
         parts = []
         for chunk in iter_chunks(inputs, Execution("cpu", n_threads=1)):
             if stop[0]:
-                return None
+                return inputs, None
             parts.append(chunk)
         n_seeds = len(inputs.seeds) if inputs.select is None else None
-        return Tractogram.concatenate(parts, n_seeds=n_seeds)
+        return inputs, Tractogram.concatenate(parts, n_seeds=n_seeds)
 
-    def shrink(self, found: Tractogram, request: _Request) -> None:
+    def shrink(self, found: _Tracked) -> None:
         """Keep no more than what lies around streamlines that were just tracked."""
         with self.lock:
             if not isinstance(self._source, Fod) and self.table is not None:
                 self._whole = None
             if self.table is not None:
-                inputs = request.inputs
-                rings = rings_of(self.table.fod.grid, inputs.parameters)
-                points = np.concatenate([found.points, inputs.seeds.positions_mm])
+                rings = rings_of(self.table.fod.grid, found.inputs.parameters)
+                points = np.concatenate([found.whole.points, found.inputs.seeds.positions_mm])
                 self.table.keep_near(points, rings)
 
     def forget(self) -> None:
         """Keep nothing but what it takes to read again, unless it is in use."""
         if self.lock.acquire(blocking=False):
             try:
-                self._whole = None
+                self._whole = self._ways = None
                 if self.table is not None:
                     self.table.clear()
             finally:
@@ -199,7 +292,7 @@ class _Shelf:
 
     def track(
         self, subject: _Subject, request: _Request, stop: NDArray[np.uint8]
-    ) -> Tractogram | None:
+    ) -> tuple[Tractogram, str] | None:
         """Track in one; where memory is short, that one gives up what it no longer needs.
 
         Those that come first keep theirs, and the last are read again each time: were it the first
@@ -208,28 +301,35 @@ class _Shelf:
         found = subject.track(request, stop)
         with self._lock:
             if found is not None and self.n_bytes > self.max_bytes:
-                subject.shrink(found, request)
+                subject.shrink(found)
             for other in (subject, *self.subjects[::-1]):
                 if self.n_bytes <= self.max_bytes:
                     break
                 other.forget()
-        return found
+        return None if found is None else (found.brought, found.digest)
 
 
 class Cohort:
-    """Subjects in a common space, in which one seed is tracked at once.
+    """Subjects in a common space, or with warps into one, in which one seed is tracked at once.
 
     Parameters
     ----------
     fods : str, or sequence of path-like or Fod
         A pattern such as "sub-*/wmfod.nii.gz"; or files, or FODs in memory. All in one RAS+ mm
-        space; grids may differ.
+        space, unless they have warps; grids may differ.
+    warps : str, sequence, or callable, optional
+        From the space of each subject to the common one, a template's, in which seeds and regions
+        lie: a pattern such as "{subject}/to_template.mif", with the subject's name; or of each
+        subject a file, a :class:`~napari_tractography.recipes.warp_sources.WarpSource` or a
+        :class:`~napari_tractography.geometry.warps.Warp`; or what returns a WarpSource for a name.
+        See :func:`~napari_tractography.files.warp_files.load_warp` for which way a file leads.
     max_memory_mb : float
-        Of what is kept of them from one run to the next. Less takes longer: what there is no room
-        for is read again. While a file is opened, the first time that it is tracked in, it is in
-        memory as a whole, one for each thread.
+        Of what is kept of them, fields of warps included, from one run to the next. Less takes
+        longer: what there is no room for is read again. While a file is opened, the first time
+        that it is tracked in, it is in memory as a whole, one for each thread.
     grid : Grid, optional
-        Of the maps; by default that of the first subject.
+        Of the maps; by default that of the first subject. With warps that of an image in the
+        common space, and there is no default.
     folder : path-like, optional
         For what compressed FODs are unpacked into; by default the system's for temporary files.
         Files that are not compressed are read where they are.
@@ -242,19 +342,22 @@ class Cohort:
     names : tuple of str
         Of the subjects: what tells their paths apart.
     grid : Grid
+    has_warps : bool
 
     Raises
     ------
     FileError
         When there is no such file.
     InvalidParameterError
-        When there is no FOD, two have one name, or `max_memory_mb` is not positive.
+        When there is no FOD, two have one name, `max_memory_mb` is not positive, there are more or
+        fewer warps than FODs, or warps without a grid.
     """
 
     def __init__(
         self,
         fods: str | Sequence[str | PathLike[str] | Fod],
         *,
+        warps: Warps | None = None,
         max_memory_mb: float = MEMORY_MB,
         grid: Grid | None = None,
         folder: str | PathLike[str] | None = None,
@@ -276,9 +379,19 @@ class Cohort:
         where = "" if folder is None else os.fspath(folder)
         self._reading, self._folder = reading, where
         self._shelf = _Shelf(1e6 * max_memory_mb)
-        self._shelf.subjects = [_Subject(name, fod, reading, where) for name, fod in found]
         self._paths = tuple("" if isinstance(fod, Fod) else str(fod) for _, fod in found)
         self.names = tuple(name for name, _ in found)
+        own = [None] * len(found) if warps is None else _warps_of(warps, self.names)
+        if warps is not None and grid is None:
+            raise InvalidParameterError(
+                "With warps the maps lie in the space that those lead to; give the grid of an "
+                "image there."
+            )
+        self.has_warps = warps is not None
+        self._shelf.subjects = [
+            _Subject(name, fod, warp, reading, where)
+            for (name, fod), warp in zip(found, own, strict=True)
+        ]
         self.grid = self._shelf.subjects[0].grid if grid is None else grid
         self._hashes: dict[str, str] = {}  # of files that were read on a cluster
 
@@ -291,6 +404,9 @@ class Cohort:
     ) -> Self:
         """Return a cohort whose files are read as a recipe reads its own; see the class.
 
+        With warps the maps have by default the grid of the image that the recipe's streamlines are
+        taken to (``--to-template``), or that of its FOD if it has no warp itself.
+
         Raises
         ------
         InvalidParameterError
@@ -301,6 +417,8 @@ class Cohort:
                 "The recipe is of an image, not of an FOD; make its streamlines in each by replay."
             )
         basis, frame = recipe.fod.basis, recipe.fod.frame or None
+        if keywords.get("warps") is not None and keywords.get("grid") is None:
+            keywords["grid"] = _common_grid(recipe)
         return cls(fods, basis=basis, frame=frame, **keywords)
 
     def __len__(self) -> int:
@@ -310,6 +428,14 @@ class Cohort:
     def fods(self) -> tuple[str, ...]:
         """The file of each subject; "" of FODs in memory."""
         return self._paths
+
+    @property
+    def warp_files(self) -> tuple[str, ...]:
+        """All files of warps."""
+        warps = [subject.warp for subject in self._shelf.subjects]
+        return tuple(
+            file.path for warp in warps if isinstance(warp, WarpSource) for file in warp.files
+        )
 
     @property
     def n_bytes(self) -> int:
@@ -341,7 +467,8 @@ class Cohort:
         n_threads : int, optional
             Subjects at once on this machine; by default one a processor.
         mask, regions, include_rule, cone, tissues, select, max_seeds
-            As of `track`; a mask is on :attr:`grid`. With `select` the whole FOD of a subject is
+            As of `track`; a mask is on :attr:`grid`, and with warps there is none, nor tissues;
+            seeds then go one by one through a warp. With `select` the whole FOD of a subject is
             read, since it is not known where seeds will lie.
 
         Returns
@@ -357,8 +484,11 @@ class Cohort:
         inputs = TrackingInput(
             stand_in(self.grid), given, parameters or TrackingParameters(), **keywords
         )
-        found = dict(self.iter_track(inputs, backend=backend, n_threads=n_threads))
-        return self.result(found, min_streamlines=min_streamlines)
+        tractograms: dict[int, Tractogram] = {}
+        digests: dict[int, str] = {}
+        for number, tractogram, digest in filter(None, self.iter_done(inputs, backend, n_threads)):
+            tractograms[number], digests[number] = tractogram, digest
+        return self.result(tractograms, min_streamlines=min_streamlines, digests=digests)
 
     def run(
         self,
@@ -381,15 +511,31 @@ class Cohort:
         TractographyError
             As :meth:`track`.
         """
-        inputs = self.inputs_of(recipe)
-        found: dict[int, Tractogram] = {}
+        request = _Request.of(self.inputs_of(recipe), self._without_warp(recipe))
+        tractograms: dict[int, Tractogram] = {}
+        digests: dict[int, str] = {}
         advance(0)
-        for number, tractogram in self.iter_track(inputs, backend=backend, n_threads=n_threads):
-            found[number] = tractogram
-            advance(len(found))
-        recipes = self.recipes_of(recipe)
-        edited = {number: recipes[number].edit(found[number]) for number in found}
-        return self.result(edited, min_streamlines=min_streamlines, recipes=recipes)
+        for number, tractogram, digest in filter(None, self._iter(request, backend, n_threads)):
+            tractograms[number], digests[number] = tractogram, digest
+            advance(len(tractograms))
+        return self.result(
+            tractograms,
+            min_streamlines=min_streamlines,
+            recipes=self.recipes_of(recipe),
+            digests=digests,
+        )
+
+    def _without_warp(self, recipe: Recipe) -> Recipe:
+        """Return a recipe without the warp of its own FOD, which each subject's takes the place of.
+
+        Raises InvalidParameterError where subjects have none.
+        """
+        is_warped = recipe.warp is not None or any(edit.warp for edit in recipe.edits)
+        if is_warped and not self.has_warps:
+            raise InvalidParameterError(
+                "The recipe has a warp, which belongs to its own FOD; give that of each subject."
+            )
+        return dataclasses.replace(recipe, warp=None)
 
     def inputs_of(self, recipe: Recipe) -> TrackingInput:
         """Return what a recipe tracks, in an FOD that stands for each subject's; see :meth:`run`.
@@ -404,6 +550,9 @@ class Cohort:
                 "The recipe draws its seeds in the FOD, so that subjects would have others; place "
                 "them, or make its streamlines in each by replay."
             )
+        recipe = self._without_warp(recipe)
+        if self.has_warps and (recipe.mask or recipe.tissues):
+            raise InvalidParameterError(OF_ONE)
         asked = dataclasses.replace(recipe.fod, sha256="")
         return recipe.read(hashed=False, fods={asked: (stand_in(self.grid), recipe.fod)})[0]
 
@@ -417,7 +566,11 @@ class Cohort:
                 source = FodSource.file(path, basis=recipe.fod.basis, frame=frame, hashed=False)
                 sha256 = subject.sha256 or self._hashes.get(path, "")
                 source = dataclasses.replace(source, sha256=sha256)
-            found.append(recipe.on_fod(source))
+            if isinstance(subject.warp, WarpSource):
+                subject.warp = subject.warp.hashed()
+                found.append(recipe.on_fod(source, subject.warp))
+            else:
+                found.append(self._without_warp(recipe).on_fod(source))
         return found
 
     def result(
@@ -426,8 +579,11 @@ class Cohort:
         *,
         min_streamlines: int = 1,
         recipes: Sequence[Recipe] = (),
+        digests: Mapping[int, str] | None = None,
     ) -> CohortResult:
         """Return what comes of the tractograms of some or all subjects, by their numbers.
+
+        Where there are warps, `digests` are those before them, see :meth:`iter_done`.
 
         Raises
         ------
@@ -435,7 +591,12 @@ class Cohort:
             When `min_streamlines` is no whole number from 1.
         """
         numbers = sorted(tractograms)
-        known = [number for number in numbers if recipes and self._paths[number]]
+        known = [
+            number for number in numbers
+            if recipes
+            and self._paths[number]
+            and not isinstance(self._shelf.subjects[number].warp, Warp)
+        ]  # fmt: skip
         return CohortResult(
             tuple(self.names[number] for number in numbers),
             tuple(tractograms[number] for number in numbers),
@@ -443,6 +604,7 @@ class Cohort:
             min_streamlines,
             tuple(self._paths[number] for number in numbers),
             tuple(recipes[number].inputs_sha256() if number in known else "" for number in numbers),
+            digests=tuple(digests[n] for n in numbers) if digests and self.has_warps else (),
         )
 
     def iter_track(
@@ -453,6 +615,8 @@ class Cohort:
         n_threads: int | None = None,
     ) -> Iterator[tuple[int, Tractogram]]:
         """Track inputs in all subjects; yield the number and the tractogram of each as it is done.
+
+        With warps tractograms are in the space that those lead to.
 
         Parameters
         ----------
@@ -466,16 +630,27 @@ class Cohort:
         TractographyError
             As :meth:`track`.
         """
-        return (done for done in self.iter_done(inputs, backend, n_threads) if done is not None)
+        every = self.iter_done(inputs, backend, n_threads)
+        return ((number, tractogram) for number, tractogram, _ in filter(None, every))
 
     def iter_done(
         self,
         inputs: TrackingInput,
         backend: str | Runner = "auto",
         n_threads: int | None = None,
-    ) -> Generator[tuple[int, Tractogram] | None, None, None]:
-        """Track as :meth:`iter_track`, and yield None now and then, so that it can be closed."""
-        request = _Request.of(inputs)
+    ) -> Generator[_Done | None, None, None]:
+        """Track as :meth:`iter_track`, and yield the digest of the subject's own streamlines, too.
+
+        It is "" where they need no warp. And None now and then, so that it can be closed.
+        """
+        return self._iter(_Request.of(inputs), backend, n_threads)
+
+    def _iter(
+        self, request: _Request, backend: str | Runner, n_threads: int | None
+    ) -> Generator[_Done | None, None, None]:
+        inputs = request.inputs
+        if self.has_warps and (inputs.mask is not None or inputs.tissues is not None):
+            raise InvalidParameterError(OF_ONE)
         log_warnings(request.inputs, inputs.between or ())
         if isinstance(backend, Cluster):
             return self._on_cluster(request, backend)
@@ -485,13 +660,11 @@ class Cohort:
             )
         return self._here(request, Execution("cpu", n_threads=n_threads).n_workers)
 
-    def _here(
-        self, request: _Request, n_workers: int
-    ) -> Generator[tuple[int, Tractogram] | None, None, None]:
+    def _here(self, request: _Request, n_workers: int) -> Generator[_Done | None, None, None]:
         stop = np.zeros(1, np.uint8)
         threads = ThreadPoolExecutor(n_workers, thread_name_prefix="tractography-cohort")
         try:
-            left: dict[Future[Tractogram | None], int] = {
+            left: dict[Future[tuple[Tractogram, str] | None], int] = {
                 threads.submit(self._shelf.track, subject, request, stop): number
                 for number, subject in enumerate(self._shelf.subjects)
             }
@@ -500,7 +673,7 @@ class Cohort:
                 for future in done:
                     found = future.result()
                     assert found is not None
-                    yield left.pop(future), found
+                    yield _Done(left.pop(future), *found)
                 if not done:
                     yield None
         finally:
@@ -509,13 +682,18 @@ class Cohort:
 
     def _on_cluster(
         self, request: _Request, cluster: Cluster
-    ) -> Generator[tuple[int, Tractogram] | None, None, None]:
-        if not all(self._paths):
+    ) -> Generator[_Done | None, None, None]:
+        warps = [subject.warp for subject in self._shelf.subjects]
+        if not all(self._paths) or any(isinstance(warp, Warp) for warp in warps):
             raise InvalidParameterError(
-                "FODs in memory are not sent to a cluster; give files that its workers see."
+                "FODs and warps in memory are not sent to a cluster; give files that its workers "
+                "see."
             )
         more = dict(self._reading), self._folder, self._shelf.max_bytes
-        calls = [(name, path, *more) for name, path in zip(self.names, self._paths, strict=True)]
+        calls = [
+            (name, path, warp, *more)
+            for name, path, warp in zip(self.names, self._paths, warps, strict=True)
+        ]
         for done in cluster.each(_track_on_worker, calls, request):
             if done is None:
                 yield None
@@ -524,38 +702,40 @@ class Cohort:
             if isinstance(found, TractographyError):
                 raise found
             self._hashes[self._paths[number]] = sha256
-            yield number, found
+            yield _Done(number, *found)
 
 
 _on_this_worker = _Shelf(0.0)
-# With when the file was written, and its size: it may be another by the next call.
-_by_path: dict[str, tuple[tuple[int, int], _Subject]] = {}
+# With when files were written, and their sizes: they may be others by the next call.
+_by_path: dict[str, tuple[list[tuple[int, int]], _Subject]] = {}
 _worker_lock = threading.Lock()
 
 
 def _track_on_worker(
     name: str,
     path: str,
+    warp: WarpSource | None,
     reading: FodKeywords,
     folder: str,
     max_bytes: float,
     request: _Request,
-) -> tuple[Tractogram | TractographyError | None, str]:
+) -> tuple[tuple[Tractogram, str] | TractographyError | None, str]:
     """Track in the FOD of a subject, and keep what was read of it; return its SHA-256, too.
 
     What is wrong is returned: Dask tries again what is raised.
     """
-    key = repr((path, sorted(reading.items())))
-    file = Path(path)
-    stat = file.stat() if file.exists() else None
-    written = (stat.st_mtime_ns, stat.st_size) if stat is not None else (0, 0)
+    bare = None if warp is None else dataclasses.replace(warp, files=())
+    files = [Path(path), *(Path(part.path) for part in (warp.files if warp is not None else ()))]
+    key = repr((files, bare, sorted(reading.items())))
+    stats = [file.stat() if file.exists() else None for file in files]
+    written = [(0, 0) if stat is None else (stat.st_mtime_ns, stat.st_size) for stat in stats]
     with _worker_lock:
         _on_this_worker.max_bytes = max_bytes
         known = _by_path.get(key)
         if known is None or known[0] != written:
             if known is not None:
                 _on_this_worker.subjects.remove(known[1])
-            known = _by_path[key] = written, _Subject(name, file, reading, folder)
+            known = _by_path[key] = written, _Subject(name, files[0], warp, reading, folder)
             _on_this_worker.subjects.append(known[1])
     subject = known[1]
     try:
@@ -563,6 +743,35 @@ def _track_on_worker(
     except TractographyError as error:
         return error, ""
     return found, subject.sha256
+
+
+def _warps_of(warps: Warps, names: Sequence[str]) -> list[WarpSource | Warp]:
+    """Return the warp of each subject."""
+    if isinstance(warps, str):
+        pattern = warps
+        return [WarpSource.file(pattern.replace(SUBJECT, name), hashed=False) for name in names]
+    if callable(warps):
+        return [warps(name) for name in names]
+    if len(warps) != len(names):
+        raise InvalidParameterError(
+            f"There are {len(warps)} warps and {len(names)} subjects; give one of each."
+        )
+    return [
+        warp if isinstance(warp, Warp | WarpSource) else WarpSource.file(warp, hashed=False)
+        for warp in warps
+    ]
+
+
+def _common_grid(recipe: Recipe) -> Grid:
+    """Return the grid of an image in the space of a recipe's seeds, by what the recipe names."""
+    image = next((edit.image for edit in recipe.edits if edit.image is not None), None)
+    path = image.path if image is not None else "" if recipe.warp else recipe.fod.path
+    if not path:
+        raise InvalidParameterError(
+            "The recipe names no image in the space that warps lead to, of which maps shall have "
+            "the grid; give one."
+        )
+    return load_grid(located(path, recipe.folder))
 
 
 def _names_of(fods: Sequence[Path | Fod]) -> list[str]:

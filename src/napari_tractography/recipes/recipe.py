@@ -22,6 +22,7 @@ from ..errors import FileError, InvalidParameterError, InvalidRegionError, Tract
 from ..files.hashing import sha256_of
 from ..files.paths import existing_file
 from ..geometry.grid import Grid
+from ..geometry.warps import Warp
 from ..maps.scalar_maps import name_of
 from ..model.fod import Fod
 from ..model.masks import mask_on
@@ -198,8 +199,10 @@ class Recipe:
         recipe = dataclasses.replace(named, fod=fod_source, mask=mask_source, tissues=tissue_source)
         return inputs, recipe
 
-    def in_space_of(self, grid: Grid) -> Recipe:
+    def in_space_of(self, grid: Grid, there: Warp | None = None) -> Recipe:
         """Return the recipe with seeds and regions where the warp puts them, and without it.
+
+        By `there` if it is given, from seeds and regions to that space, and not by its own.
 
         It makes the same streamlines. Masks are looked up voxel by voxel of `grid`, the FOD's,
         which is divided where they are finer, and become part of the recipe; spheres go with their
@@ -207,14 +210,18 @@ class Recipe:
 
         Raises TractographyError when a file cannot be read, or something has no place there.
         """
-        return self._in_space_of(grid, hashed=False)[0]
+        return self._in_space_of(grid, False, there)[0]
 
-    def _in_space_of(self, grid: Grid, hashed: bool) -> tuple[Recipe, Recipe]:
+    def _in_space_of(
+        self, grid: Grid, hashed: bool, there: Warp | None = None
+    ) -> tuple[Recipe, Recipe]:
         """Return the same, and this recipe with the SHA-256 of what was read for it."""
-        if self.warp is None:
-            return self, self
-        warp, warp_source = self.warp.read(self.folder, hashed=hashed)
-        there = warp.inverse()
+        warp_source = self.warp
+        if there is None:
+            if self.warp is None:
+                return self, self
+            warp, warp_source = self.warp.read(self.folder, hashed=hashed)
+            there = warp.inverse()
         go = partial(warped, warp=there, grid=grid, folder=self.folder, hashed=hashed)
         seeds = [go(source) for source in self.seeds]
         regions, between = (

@@ -80,6 +80,20 @@ class WarpSource:
         files = tuple(dataclasses.replace(file, path="") for file in self.files)
         return dataclasses.replace(self, files=files)
 
+    def hashed(self) -> WarpSource:
+        """Return this source with the SHA-256 of files of which it is not known.
+
+        Raises FileError when one cannot be read.
+        """
+
+        def known(file: WarpFile | None) -> WarpFile | None:
+            return file if file is None or file.sha256 else WarpFile.of(file.path)
+
+        files = tuple(filter(None, map(known, self.files)))
+        return dataclasses.replace(
+            self, files=files, fsl_ref=known(self.fsl_ref), fsl_in=known(self.fsl_in)
+        )
+
     def load(self, folder: Path | None = None) -> Warp:
         """Return the warp; see :meth:`read`."""
         return self.read(folder, hashed=False)[0]

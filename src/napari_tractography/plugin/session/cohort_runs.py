@@ -158,7 +158,9 @@ def work(run: CohortRun) -> Iterator[CohortStep | str]:
     """Track in all subjects; yield steps, and a sentence where something is wrong."""
     cohort, n_subjects = run.cohort, len(run.cohort)
     n_reached = np.zeros(cohort.grid.shape, np.float32)
-    flat, tractograms, shown = n_reached.reshape(-1), dict[int, Tractogram](), time.perf_counter()
+    flat, shown = n_reached.reshape(-1), time.perf_counter()
+    tractograms: dict[int, Tractogram] = {}
+    digests: dict[int, str] = {}
     try:
         inputs = run.request.tracking_input()
         with contextlib.closing(cohort.iter_done(inputs)) as results:
@@ -167,13 +169,13 @@ def work(run: CohortRun) -> Iterator[CohortStep | str]:
                     return
                 if done is None:
                     continue
-                tractograms[done[0]] = done[1]
-                flat[passed_voxels(done[1], cohort.grid)[0]] += 1
+                number, tractograms[done[0]], digests[done[0]] = done
+                flat[passed_voxels(tractograms[number], cohort.grid)[0]] += 1
                 n_done = len(tractograms)
                 if n_done < n_subjects and time.perf_counter() - shown > STEP_SECONDS:
                     shown = time.perf_counter()
                     yield CohortStep(n_done, n_subjects, n_reached / np.float32(n_done))
-        result = cohort.result(tractograms)
+        result = cohort.result(tractograms, digests=digests)
         yield CohortStep(n_subjects, n_subjects, n_reached / np.float32(n_subjects), result)
     except TractographyError as error:
         yield str(error)
