@@ -367,13 +367,7 @@ class Cohort:
             raise InvalidParameterError(
                 f"max_memory_mb = {max_memory_mb!r} is impossible; give megabytes such as 2048."
             )
-        if isinstance(fods, str):
-            found: list[tuple[str, Path | Fod]] = [
-                (subject.name, subject.fod.absolute()) for subject in subjects_of(fods)
-            ]
-        else:
-            given = [fod if isinstance(fod, Fod) else Path(fod).absolute() for fod in fods]
-            found = list(zip(_names_of(given), given, strict=True))
+        found = named_fods(fods)
         if not found:
             raise InvalidParameterError("There are no subjects; give their FODs.")
         where = "" if folder is None else os.fspath(folder)
@@ -743,6 +737,17 @@ def _track_on_worker(
     except TractographyError as error:
         return error, ""
     return found, subject.sha256
+
+
+def named_fods(fods: str | Sequence[str | PathLike[str] | Fod]) -> list[tuple[str, Path | Fod]]:
+    """Return what :class:`Cohort` takes, with the names of the subjects.
+
+    Raises FileError when a pattern matches nothing, or two of one name.
+    """
+    if isinstance(fods, str):
+        return [(subject.name, subject.fod.absolute()) for subject in subjects_of(fods)]
+    every = [fod if isinstance(fod, Fod) else Path(fod).absolute() for fod in fods]
+    return list(zip(_names_of(every), every, strict=True))
 
 
 def _warps_of(warps: Warps, names: Sequence[str]) -> list[WarpSource | Warp]:

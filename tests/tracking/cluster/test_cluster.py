@@ -340,6 +340,33 @@ def test_a_cohort_is_that_of_one_machine(workers, folder, phantom):
     assert all(int(row["n_streamlines"]) > 0 for row in rows)
 
 
+def test_a_cohort_with_warps_is_that_of_one_machine(workers, folder, phantom):
+    """An edit is made on the worker; a warp that is written anew is read anew."""
+    for number in (1, 2, 3):
+        save(phantom, 1 + 0.1 * number, folder / f"sub-{number}" / "wmfod.nii")
+    words = ["track", "fod.nii.gz", "-o", "s.trx", "--seed-sphere", "36,4,-4,3,50", "--quiet"]
+    assert main(words) == 0
+    shares = []
+    for shift in (0.0, 4.0):
+        for number in (1, 2, 3):
+            matrix = np.eye(4)
+            matrix[0, 3] = shift
+            np.savetxt(folder / f"sub-{number}" / "warp.txt", matrix)
+        words = ["cohort", "s.json", "--fod", "sub-*/wmfod.nii", "--quiet"]
+        words += ["--warp", "{subject}/warp.txt"]
+        here, there = f"here-{shift}.csv", f"there-{shift}.csv"
+        assert main([*words, "--table", here]) == 0
+        assert main([*words, "--table", there, *cluster_of(workers)]) == 0
+        shares.append(Path(here).read_bytes())
+        assert Path(there).read_bytes() == shares[-1]
+    assert shares[0] != shares[1]
+    one = nt.geometry.warps.Warp.affine(np.eye(4))
+    with pytest.raises(InvalidParameterError, match="warps in memory are not sent"):
+        nt.Cohort([folder / "sub-1" / "wmfod.nii"], warps=[one], grid=phantom.grid).track(
+            nt.Seeds.at([36.0, 4, -4]), backend=workers
+        )
+
+
 def test_what_is_wrong_in_a_subject_is_told_from_a_worker(workers, folder, phantom):
     save(phantom, 1.0, folder / "sub-1" / "wmfod.nii")
     (folder / "sub-2").mkdir()

@@ -160,6 +160,81 @@ def test_what_is_saved_is_made_again_by_the_command(
         panel.cohort.save(tmp_path / "other.csv")
 
 
+@pytest.fixture
+def far(subjects: list[PhantomSubject], tmp_path: Path) -> tuple[str, str]:
+    """Patterns of FODs that lie elsewhere, each by itself, and of affines that lead back."""
+    for number, each in enumerate(subjects, 1):
+        own = tmp_path / f"far-{number}"
+        own.mkdir()
+        affine = each.fod.grid.affine.copy()
+        affine[:3, 3] += 64.0 * number
+        moved = nt.Fod(each.fod.coefficients, nt.Grid(each.fod.grid.shape, affine))
+        save_fod(moved, own / "fod.nii.gz")
+        back = np.eye(4)
+        back[:3, 3] = -64.0 * number
+        np.savetxt(own / "back.txt", back)
+    return str(tmp_path / "far-*" / "fod.nii.gz"), str(tmp_path / "{subject}" / "back.txt")
+
+
+def test_with_warps_the_map_lies_where_the_seed_is(
+    panel: Any,
+    qtbot: Any,
+    far: tuple[str, str],
+    places_mm: np.ndarray,
+    notes: list[str],
+    tmp_path: Path,
+) -> None:
+    fods, warps = far
+    region = nt.Region.sphere(places_mm[0], 25.0, "include")
+    panel.session.regions.add_region(region)
+    panel.cohort.open_cohort(fods, warps)
+    wait(panel, qtbot)
+    grid = panel.session.fod.grid
+    assert at(panel, grid, places_mm[0]) == 1.0
+    assert at(panel, grid, places_mm[2]) == pytest.approx(2 / 3)
+    request = panel.session.request()
+    cohort = nt.Cohort(fods, warps=warps, grid=grid)
+    found = cohort.track(request.seeds(), request.parameters, regions=request.regions)
+    assert len(request.regions) == 1
+    np.testing.assert_allclose(
+        np.asarray(panel.viewer.layers[LAYER].data),
+        panel.session.space.volume(found.share),
+        atol=1e-6,
+    )
+    n_layers = len(panel.viewer.layers)
+    panel.cohort.open_subject(0)
+    assert "far-3 lies in a space of its own" in notes[-1]
+    assert len(panel.viewer.layers) == n_layers
+    path = tmp_path / "who.csv"
+    panel.cohort.save(path)
+    before = path.read_bytes()
+    words = ["cohort", str(path.with_suffix(".json")), "--fod", fods, "--table", str(path)]
+    assert main([*words, "--warp", warps, "--quiet"]) == 0
+    assert path.read_bytes() == before
+    assert [row["digest"] for row in csv.DictReader(before.decode().splitlines())] == [
+        row[found.table().header.index("digest")] for row in found.table().rows
+    ]
+
+
+def test_the_dialog_tells_which_warps_are_there(
+    qtbot: Any, far: tuple[str, str], tmp_path: Path
+) -> None:
+    dialog = CohortDialog(far[0])
+    qtbot.addWidget(dialog)
+    ready = dialog.buttons.button(dialog.buttons.Ok).isEnabled
+    assert dialog.found.text() == "3 files found."
+    assert dialog.warps() == ""
+    assert ready()
+    dialog.warp_line.setText(f" {far[1]}")
+    assert dialog.found.text() == "3 files and 3 warps found."
+    assert dialog.warps() == far[1]
+    assert ready()
+    (tmp_path / "far-2" / "back.txt").unlink()
+    dialog.line.setText("; ".join(far[0].replace("*", str(n)) for n in (1, 2)))
+    assert dialog.found.text() == "2 files and 1 warp found."
+    assert not ready()
+
+
 def test_removing_the_map_or_stop_ends_it(panel: Any, qtbot: Any, pattern: str) -> None:
     for end in (
         lambda: panel.viewer.layers.remove(panel.viewer.layers[LAYER]),

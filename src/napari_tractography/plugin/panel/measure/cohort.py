@@ -5,6 +5,7 @@ The Measure section shows it once it was asked for in the More menu.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import glob
 import math
@@ -32,10 +33,11 @@ from qtpy.QtWidgets import (
 
 from ....errors import FileError, InvalidFodError, InvalidParameterError
 from ....files.formats import dialog_filter, fod_endings
-from ....files.subjects import is_pattern
+from ....files.subjects import SUBJECT, is_pattern
 from ....recipes.codec import is_recipe
-from ....recipes.cohort import Cohort
+from ....recipes.cohort import Cohort, named_fods
 from ....recipes.recipe import ENDING
+from ....recipes.sources import SeedSource
 from ...export.layer_files import path_of
 from ...export.recipes import recipe_of
 from ...layers.volume_layers import fod_of
@@ -58,9 +60,17 @@ ASK = (
     "FODs of the subjects, all in one space: a pattern such as {}, or files. The seeds, regions "
     "and parameters of the active bundle are then tracked in all of them whenever they change."
 )
+ASK_WARPS = (
+    "Where they have no space in common: the warp of each subject, which leads from its space to "
+    "that of the FOD which is open, with {subject} for its name. Seeds and regions are taken to "
+    "each subject, and its streamlines back."
+)
+WARPS_HELP = "Such as /data/{subject}/to_template.mif; empty where all lie in one space."
+OWN_SPACE = "{} lies in a space of its own, where these seeds are elsewhere."
 TABLE_HELP = (
     "Subjects, the one that differs most first. Likeness is the overlap of its visitation map with "
-    "the mean of all others, from 0 to 1. A double click opens the FOD and tracks in it."
+    "the mean of all others, from 0 to 1. A double click opens the FOD and tracks in it, but with "
+    "warps."
 )
 
 
@@ -119,15 +129,15 @@ class CohortSection(QWidget):  # type: ignore[misc]
         path = None if layer is None else path_of(layer)
         dialog = CohortDialog(suggested_pattern(path), self.window())
         if dialog.exec() == QDialog.DialogCode.Accepted:
-            self.open_cohort(dialog.fods())
+            self.open_cohort(dialog.fods(), dialog.warps())
 
     @errors_shown()
-    def open_cohort(self, fods: str | Sequence[str]) -> None:
-        """Follow the seeds in the FODs of a pattern, or in files."""
+    def open_cohort(self, fods: str | Sequence[str], warps: str = "") -> None:
+        """Follow the seeds in the FODs of a pattern, or in files, which may have warps."""
         fod = self.session.fod
         if fod is None:
             raise InvalidFodError("There is no FOD; open that of one subject, and place a seed.")
-        cohort = Cohort(fods, grid=fod.grid, basis=fod.basis, frame=fod.frame)
+        cohort = Cohort(fods, warps=warps or None, grid=fod.grid, basis=fod.basis, frame=fod.frame)
         self.close_cohort()
         self.table.setRowCount(0)
         self.save_button.setEnabled(False)
@@ -195,7 +205,10 @@ class CohortSection(QWidget):  # type: ignore[misc]
 
     def open_subject(self, at: int) -> None:
         """Track in the FOD of the subject in a row, which is opened if it is not yet."""
-        path = self._rows[at]
+        path, cohort = self._rows[at], self.runs.cohort
+        if cohort is not None and cohort.has_warps:
+            show_info(OWN_SPACE.format(self.table.item(at, 0).text()))
+            return
         for layer in self.session.viewer.layers:
             if fod_of(layer) is not None and path_of(layer) == path:
                 self.data.fod_choice.value = layer
@@ -230,6 +243,10 @@ class CohortSection(QWidget):  # type: ignore[misc]
         )
 
         def write() -> None:
+            nonlocal recipe
+            if cohort.has_warps:  # seeds went through them one by one
+                points = SeedSource.points(request.seeds())
+                recipe = dataclasses.replace(recipe, seeds=(points,))
             source = dataclasses.replace(recipe.fod, sha256=recipe.fod.sha256_now())
             whole = dataclasses.replace(recipe, fod=source)
             hashes = tuple(each.inputs_sha256() for each in cohort.recipes_of(whole))
@@ -241,7 +258,7 @@ class CohortSection(QWidget):  # type: ignore[misc]
 
 
 class CohortDialog(QDialog):  # type: ignore[misc]
-    """Asks for a pattern, or files."""
+    """Asks for a pattern, or files, and for warps."""
 
     def __init__(self, pattern: str, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -249,6 +266,9 @@ class CohortDialog(QDialog):  # type: ignore[misc]
         self.line = QLineEdit(pattern)
         self.line.setMinimumWidth(480)
         self.line.setPlaceholderText("sub-*/wmfod.mif")
+        self.warp_line = QLineEdit()
+        self.warp_line.setPlaceholderText("none")
+        self.warp_line.setToolTip(WARPS_HELP)
         self.found = wrapped()
         self.files = button("Files...", "Choose files of one folder.")
         self.files.clicked.connect(lambda: self._ask_files())
@@ -259,9 +279,12 @@ class CohortDialog(QDialog):  # type: ignore[misc]
         layout = QVBoxLayout(self)
         layout.addWidget(wrapped(ASK.format("sub-*/wmfod.mif")))
         layout.addWidget(row(self.line, self.files, stretch_first=True))
+        layout.addWidget(wrapped(ASK_WARPS))
+        layout.addWidget(self.warp_line)
         layout.addWidget(self.found)
         layout.addWidget(self.buttons)
         self.line.textChanged.connect(self._show_found)
+        self.warp_line.textChanged.connect(self._show_found)
         self._show_found()
 
     def fods(self) -> str | list[str]:
@@ -272,11 +295,23 @@ class CohortDialog(QDialog):  # type: ignore[misc]
             return parts[0]
         return parts
 
+    def warps(self) -> str:
+        """Return the pattern of warps; "" without."""
+        return str(self.warp_line.text()).strip()
+
     def _show_found(self) -> None:
-        fods = self.fods()
+        fods, warps = self.fods(), self.warps()
         n = len(glob.glob(fods)) if isinstance(fods, str) else sum(Path(f).exists() for f in fods)
-        self.found.setText(f"{plural(n, 'file')} found.")
-        self.buttons.button(QDialogButtonBox.StandardButton.Ok).setEnabled(bool(n))
+        text, is_ready = f"{plural(n, 'file')} found.", bool(n)
+        if warps and n:
+            names: list[str] = []
+            with contextlib.suppress(FileError):  # said when it is opened
+                names = [name for name, _ in named_fods(fods)]
+            is_there = [Path(warps.replace(SUBJECT, name)).is_file() for name in names]
+            text = f"{plural(n, 'file')} and {plural(sum(is_there), 'warp')} found."
+            is_ready = all(is_there)
+        self.found.setText(text)
+        self.buttons.button(QDialogButtonBox.StandardButton.Ok).setEnabled(is_ready)
 
     def _ask_files(self) -> None:
         known = dialog_filter("FOD, peaks, tensors", fod_endings())
