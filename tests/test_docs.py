@@ -114,6 +114,8 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
         nib.save(nib.Nifti1Image(mask, affine), folder / f"{name}.nii.gz")
     (folder / "sub-01").mkdir()
     shutil.copy(folder / "wmfod.nii.gz", folder / "sub-01")
+    shutil.copy(folder / "wmfod.nii.gz", folder / "sub-01" / "own.nii.gz")
+    np.savetxt(folder / "sub-01" / "to_template.txt", np.eye(4))
     shutil.copy(folder / "FA.nii.gz", folder / "sub-01" / "fa.nii.gz")
     at = np.moveaxis(np.indices((25, 25, 25)), 0, -1) @ affine[:3, :3] + affine[:3, 3]
     nib.save(nib.Nifti1Image(at.astype(np.float32), affine), folder / "sub-01" / "warp.nii.gz")

@@ -244,6 +244,31 @@ def test_warps_may_be_given_in_any_way(case: Case) -> None:
     assert wanted.digests[1] == alone.digest()
 
 
+def test_a_region_is_warped_once_while_the_seed_moves(
+    case: Case, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    warped, calls = nt.Region.warped, []
+
+    def counted(region: nt.Region, warp: Warp, grid: Grid) -> nt.Region:
+        calls.append(region)
+        return warped(region, warp, grid)
+
+    monkeypatch.setattr(nt.Region, "warped", counted)
+    region = nt.Region.sphere(case.place_mm, 12.0, "include")
+    points = nt.track(case.template, nt.Seeds.at(case.place_mm), case.parameters).points
+    beyond = points[np.abs(np.linalg.norm(points - case.place_mm, axis=1) - 12.0).argmin()]
+    other = nt.Region.sphere(beyond, 6.0, "stop")
+    cohort = case.cohort()
+    for radius_mm in (3.0, 2.0):
+        seeds = nt.Seeds.in_sphere(case.place_mm, radius_mm, 10)
+        first = cohort.track(seeds, case.parameters, regions=[region])
+    assert len(calls) == N_SUBJECTS
+    found = cohort.track(seeds, case.parameters, regions=[region, other])
+    assert len(calls) == 2 * N_SUBJECTS
+    assert all(one != two for one, two in zip(found.digests, first.digests, strict=True))
+    assert cohort.track(seeds, case.parameters, regions=[region]).digests == first.digests
+
+
 def test_memory_holds_the_fields_and_gives_them_up(case: Case) -> None:
     seeds = nt.Seeds.in_sphere(case.place_mm, 3.0, 20)
     cohort = case.cohort()

@@ -37,6 +37,7 @@ from ..maps.cohort import CohortResult
 from ..model.fod import Fod
 from ..model.masks import resampled
 from ..model.parameters import TrackingParameters
+from ..model.regions import Region
 from ..model.seeds import Seeds
 from ..runtime.scalars import as_float
 from ..streamlines.tractogram import Tractogram
@@ -88,27 +89,29 @@ class _Request:
         """Leave out the FOD, of which the grid is that of the mask."""
         return cls(dataclasses.replace(inputs, fod=stand_in(inputs.fod.grid)), recipe)
 
-    def in_fod(self, fod: Fod, there: Warp | None) -> TrackingInput:
-        """Return the inputs in the FOD of a subject, to which a warp may lead."""
+    def in_fod(self, fod: Fod, there: Warp | None, placed: dict[Region, Region]) -> TrackingInput:
+        """Return the inputs in the FOD of a subject, to which a warp may lead.
+
+        Regions that were warped are in `placed`, and are not again while they are the same.
+        """
         if there is not None:
-            return self._warped(fod, there)
+            return self._warped(fod, there, placed)
         mask, own = self.inputs.mask, self.inputs.fod.grid
         if mask is not None and not own.same_space(fod.grid):
             mask = resampled(np.asarray(mask) != 0, own, fod.grid, "of the cohort")
         return dataclasses.replace(self.inputs, fod=fod, mask=mask)
 
-    def _warped(self, fod: Fod, there: Warp) -> TrackingInput:
+    def _warped(self, fod: Fod, there: Warp, placed: dict[Region, Region]) -> TrackingInput:
         if self.recipe is not None:
             asked = dataclasses.replace(self.recipe.fod, sha256="")
-            placed = self.recipe.in_space_of(fod.grid, there)
-            return placed.read(hashed=False, fods={asked: (fod, asked)})[0]
-        inputs = self.inputs
-        return dataclasses.replace(
-            inputs,
-            fod=fod,
-            seeds=inputs.seeds.warped(there),
-            regions=[region.warped(there, fod.grid) for region in inputs.regions],
-        )
+            own = self.recipe.in_space_of(fod.grid, there)
+            return own.read(hashed=False, fods={asked: (fod, asked)})[0]
+        inputs, known = self.inputs, dict(placed)
+        placed.clear()
+        for region in inputs.regions:
+            placed[region] = known.get(region) or region.warped(there, fod.grid)
+        seeds, regions = inputs.seeds.warped(there), [placed[each] for each in inputs.regions]
+        return dataclasses.replace(inputs, fod=fod, seeds=seeds, regions=regions)
 
     def __reduce__(self) -> tuple[Any, ...]:
         grid = self.inputs.fod.grid
@@ -148,6 +151,7 @@ class _Subject:
         self.lock = threading.Lock()
         self._whole: Fod | None = None
         self._ways: tuple[Warp, Warp] | None = None  # to the common space, and from there
+        self._placed: dict[Region, Region] = {}  # the last regions, in its own space
         self._is_told = False  # whether it was said that streamlines leave the warp
 
     @property
@@ -211,12 +215,12 @@ class _Subject:
         if self.table is None and self._whole is None:
             self._open()
         if self.table is not None:
-            inputs = request.in_fod(self.table.fod, there)
+            inputs = request.in_fod(self.table.fod, there, self._placed)
             if can_track_near(inputs):
                 return inputs, track_near(self.table, inputs, stop)
         if self._whole is None:
             self._whole = self._read()
-        inputs = request.in_fod(self._whole, there)
+        inputs = request.in_fod(self._whole, there, self._placed)
         parts = []
         for chunk in iter_chunks(inputs, Execution("cpu", n_threads=1)):
             if stop[0]:
@@ -240,6 +244,7 @@ class _Subject:
         if self.lock.acquire(blocking=False):
             try:
                 self._whole = self._ways = None
+                self._placed.clear()
                 if self.table is not None:
                     self.table.clear()
             finally:
