@@ -131,6 +131,17 @@ def shift_of(case: Case, path: str) -> np.ndarray:
     return matrix
 
 
+def ends(case: Case) -> tuple[RegionSource, RegionSource]:
+    """Two spheres on a streamline of the template, 20 mm apart."""
+    points = nt.track(case.template, nt.Seeds.at(case.place_mm), case.parameters).points
+    far = points[np.abs(np.linalg.norm(points - case.place_mm, axis=1) - 20.0).argmin()]
+    one, other = (
+        RegionSource("include", "", tuple(np.asarray(at, float).tolist()), 4.0)
+        for at in (case.place_mm, far)
+    )
+    return one, other
+
+
 def region_file(case: Case) -> RegionSource:
     """A mask in the template, beyond the place of the seeds, which stops streamlines."""
     grid = case.template.grid
@@ -163,6 +174,7 @@ def seed_mask(case: Case) -> SeedSource:
             id="masks and an edit",
         ),
         pytest.param(lambda case: {"select": 20}, id="select"),
+        pytest.param(lambda case: {"seeds": (), "select": 12, "between": ends(case)}, id="between"),
     ],
 )
 def test_digests_are_those_of_replay(
@@ -180,6 +192,10 @@ def test_digests_are_those_of_replay(
         assert digests[name] == own.digest()
         there = own.warped(warp_of(case, path))
         assert brought.digest() == there.digest()
+    if recipe.between:  # regions that are given go through the warps as those of a recipe do
+        inputs = recipe.read(hashed=False)[0]
+        by_inputs = {number: digest for number, _, digest in filter(None, cohort.iter_done(inputs))}
+        assert tuple(by_inputs[number] for number in sorted(by_inputs)) == found.digests
     mean = np.mean([nt.density(own, cohort.grid) > 0 for own in found.tractograms], axis=0)
     np.testing.assert_allclose(found.share, mean)
     again = nt.Cohort.of_recipe(recipe, case.fods, warps=case.warps, max_memory_mb=1e-6)

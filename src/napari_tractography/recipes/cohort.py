@@ -108,10 +108,16 @@ class _Request:
             return own.read(hashed=False, fods={asked: (fod, asked)})[0]
         inputs, known = self.inputs, dict(placed)
         placed.clear()
-        for region in inputs.regions:
+        for region in (*inputs.regions, *(inputs.between or ())):
             placed[region] = known.get(region) or region.warped(there, fod.grid)
-        seeds, regions = inputs.seeds.warped(there), [placed[each] for each in inputs.regions]
-        return dataclasses.replace(inputs, fod=fod, seeds=seeds, regions=regions)
+        ends = inputs.between
+        return dataclasses.replace(
+            inputs,
+            fod=fod,
+            seeds=inputs.seeds.warped(there),
+            regions=[placed[region] for region in inputs.regions],
+            between=None if ends is None else (placed[ends[0]], placed[ends[1]]),
+        )
 
     def __reduce__(self) -> tuple[Any, ...]:
         grid = self.inputs.fod.grid
