@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 from desk import CONTROL, NOTHING, SHIFT, Desk
-from hands import Mouse
+from hands import WAIT_MS, Mouse
 from qtpy.QtCore import QPoint, Qt
 from qtpy.QtTest import QTest
 from qtpy.QtWidgets import QApplication
@@ -38,7 +38,7 @@ def desk(make_napari_viewer: Any, tmp_path: Path) -> Any:
 
 
 @pytest.mark.slow
-def test_a_day_in_the_window(desk: Desk, tmp_path: Path, notes: list[str]) -> None:
+def test_a_day_in_the_window(desk: Desk, tmp_path: Path, notes: list[str], qtbot: Any) -> None:
     viewer, panel, session = desk.viewer, desk.panel, desk.session
     desk.panel.set_parameters(n_per_seed=150)
     for number, seed in enumerate(SEEDS):
@@ -88,7 +88,7 @@ def test_a_day_in_the_window(desk: Desk, tmp_path: Path, notes: list[str]) -> No
     desk.picture("08 a seed outside")
     assert "lies outside" in notes[-1]
     desk.click(panel.seeds.undo.undo)
-    assert "outside" not in panel.results.notice.text()
+    qtbot.waitUntil(lambda: "outside" not in panel.results.notice.text(), timeout=WAIT_MS)
 
     desk.click(panel.selection.pick)
     line = session.tractogram[0].points
