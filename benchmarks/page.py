@@ -63,7 +63,8 @@ MEGABYTE = 10**6
 # Before the scripts of a page: when frames with streamlines are there, and when requests are sent
 # to the worker that tracks, and answered.
 WATCH = """
-const seen = window.seen = { first: 0, all: 0, frames: [], sent: {}, drawn: {}, done: {} };
+const seen = window.seen = { first: 0, all: 0, frames: [] };
+for (const what of ["sent", "answered", "drawn", "done"]) seen[what] = {};
 {
   const gl = WebGL2RenderingContext.prototype, { drawArrays, texSubImage2D } = gl;
   let waiting = false, answered = 0, isNew = false;
@@ -98,7 +99,7 @@ const seen = window.seen = { first: 0, all: 0, frames: [], sent: {}, drawn: {}, 
     constructor(...rest) {
       super(...rest);
       this.addEventListener("message", ({ data }) => {
-        if (data.texels) answered = data.id;
+        if (data.texels) seen.answered[(answered = data.id)] ??= now();
         const { isDone, id, n_points, n_lines } = data;
         if (isDone) seen.done[id] = { time: now(), n_points, n_lines };
       });
@@ -228,8 +229,9 @@ def dragged(browser: Browser, page: Path, watch: str, n_moves: int) -> dict[str,
         found["steps a second, of the recipe"] = round(1000 * steps_a_ms)
         browser.evaluate(DRAG.replace("MOVES", str(n_moves)).replace("PERIOD", str(period_ms)))
         seen = browser.evaluate("seen")
-        ms = np.array([seen["drawn"][each] - seen["sent"][each] for each in seen["drawn"]])
-        found[name] = spread(ms)
+        for what in ("answered", "drawn"):
+            ms = np.array([seen[what][each] - seen["sent"][each] for each in seen[what]])
+            found[f"{name}, {what}"] = spread(ms)
         found[f"{name}: drawn, of {n_moves}"] = len(ms)
     return found
 
