@@ -12,8 +12,8 @@ ROOT = Path(__file__).resolve().parents[2]
 PAGES = ("README.md", "docs/quickstart.md", "docs/tutorials/window.md", "docs/panel.md")
 STEPS = "## Six steps to a first bundle"
 OF_NAPARI = {"File", "Open Sample", "Plugins", "Tractography"}
-# A button that is there on a cluster, and what another does.
-ELSEWHERE = {"docs/panel.md": {"Leave", "make a bundle"}}
+# A button that is there on a cluster, what another does, and buttons of a dialog.
+ELSEWHERE = {"docs/panel.md": {"Leave", "make a bundle", "Track", "Use this value"}}
 
 
 def words_in(panel: QWidget) -> set[str]:

@@ -106,6 +106,10 @@ class _FirstAxisLast:
         return metadata
 
     @property
+    def affine(self) -> Any:
+        return self.layer.affine
+
+    @property
     def units(self) -> Any:
         return self.layer.units
 

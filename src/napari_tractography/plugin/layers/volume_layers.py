@@ -324,8 +324,8 @@ def voxels_of(layer: Layer, space: DisplaySpace) -> tuple[NDArray[Any], Grid]:
     assert own.grid is not None
     data = np.asarray(layer.data)
     transform = np.eye(4)
-    transform[:3, :3] = np.asarray(layer.affine.linear_matrix)[::-1, ::-1]
-    transform[:3, 3] = np.asarray(layer.affine.translate)[::-1]
+    transform[:3, :3] = np.asarray(layer.affine.linear_matrix)[-3:, -3:][::-1, ::-1]
+    transform[:3, 3] = np.asarray(layer.affine.translate)[-3:][::-1]
     if "affine" in layer.metadata or space.grid is None:
         if "affine" not in layer.metadata or np.array_equal(transform, np.eye(4)):
             return own.from_volume(data), own.grid
