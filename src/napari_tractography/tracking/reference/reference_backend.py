@@ -43,8 +43,8 @@ from .lanes import Lanes, field_of, outside
 
 # Seeds of a block: few at first, so that the first streamlines show at once; then more, since NumPy
 # is twice as fast for 3,000 as for 400, while a block takes no longer than can be waited for.
-FIRST_BLOCK, MAX_BLOCK = 100, 3200
-DOUBLED_BELOW = 0.5  # seconds of a block
+FIRST_BLOCK, MAX_BLOCK = 400, 3200  # a fourth of the first would take nearly as long
+DOUBLED_BELOW = 1.5  # seconds of a block
 PREVIEW_BLOCK = 400  # which a newer preview waits for
 STARTED = -1  # in place of a reason
 # Of the halves: 0, forward, and 1, backward.
