@@ -331,7 +331,8 @@ class Seeds:
             ranked = _ranked(voxels, some, random_seed).ravel()
             here = slice(*np.searchsorted(rounds, (some.start, some.stop)))
             chosen[here] = ranked[numbers[here] - begin * len(voxels)]
-        streams = (rounds * math.prod(grid.shape) + chosen) & MASK_32
+        # Rounds lie an odd number of streams apart, so that no two of a voxel have the same one.
+        streams = (rounds * (math.prod(grid.shape) | 1) + chosen) & MASK_32
         seeds = cls._in_voxels(grid, chosen, streams, random_seed)
         seeds.streams = streams.astype(np.uint32)
         return seeds._drawn_by(partial(_redraw, "by_voxel", (held, grid), random_seed, first))
