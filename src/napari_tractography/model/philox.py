@@ -21,6 +21,8 @@ MULTIPLIER_1 = 0xCD9E8D57
 WEYL_0 = 0x9E3779B9
 WEYL_1 = 0xBB67AE85
 MASK_32 = 0xFFFFFFFF
+LOW, SHIFT = np.uint64(MASK_32), np.uint64(32)
+MULTIPLIERS = np.array([MULTIPLIER_0, MULTIPLIER_1], np.uint64)
 ROUNDS = 10
 
 
@@ -44,21 +46,25 @@ def philox4x32(counter: ArrayLike, key: int) -> NDArray[np.uint32]:
         raise InvalidParameterError(
             f"random_seed = {key!r} is impossible; give a whole number, such as 0."
         )
-    words = np.asarray(counter, dtype=np.uint64)
-    c0, c1, c2, c3 = (words[..., i] for i in range(4))
-    k0, k1 = whole & MASK_32, (whole >> 32) & MASK_32
-    mask, shift = np.uint64(MASK_32), np.uint64(32)
+    words = np.moveaxis(np.asarray(counter, dtype=np.uint64), -1, 0)
+    return np.moveaxis(blocks_of(words, whole), 0, -1)
+
+
+def blocks_of(words: NDArray[np.uint64], key: int) -> NDArray[np.uint32]:
+    """Return the same with the four words along the first axis: side by side in memory."""
+    even, odd = words[::2], words[1::2]
+    pair = (2,) + (1,) * (words.ndim - 1)
+    k0, k1 = key & MASK_32, (key >> 32) & MASK_32
     for _ in range(ROUNDS):
-        p0 = c0 * np.uint64(MULTIPLIER_0)
-        p1 = c2 * np.uint64(MULTIPLIER_1)
-        c0, c1, c2, c3 = (
-            (p1 >> shift) ^ c1 ^ np.uint64(k0),
-            p1 & mask,
-            (p0 >> shift) ^ c3 ^ np.uint64(k1),
-            p0 & mask,
-        )
+        products = (even * MULTIPLIERS.reshape(pair))[::-1]
+        even = products >> SHIFT
+        even ^= odd
+        even ^= np.array((k0, k1), np.uint64).reshape(pair)
+        odd = products & LOW
         k0, k1 = (k0 + WEYL_0) & MASK_32, (k1 + WEYL_1) & MASK_32
-    return np.stack([c0, c1, c2, c3], axis=-1).astype(np.uint32)
+    blocks = np.empty(words.shape, np.uint32)
+    blocks[::2], blocks[1::2] = even, odd
+    return blocks
 
 
 def uniforms(ids: NDArray[np.int64], draw: int, purpose: Purpose, key: int) -> NDArray[np.float64]:

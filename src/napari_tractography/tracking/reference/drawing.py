@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ...model.philox import philox4x32
+from ...model.philox import blocks_of
 from ..codes import (
     COSINE,
     FIRST_PROPOSALS,
@@ -36,10 +36,12 @@ def random_words(
 ) -> tuple[Any, Any]:
     """Return two random words for each of the next `n` proposals of lanes, (n, n_lanes) uint32."""
     blocks = n_proposals // PROPOSALS_A_BLOCK + np.arange(-(-n // PROPOSALS_A_BLOCK))[:, None]
-    counter = np.stack(np.broadcast_arrays(stream, steps, blocks, purpose), axis=-1)
-    words = philox4x32(counter, int(settings.key_0) | int(settings.key_1) << 32)
-    first, second = words.reshape(*blocks.shape, PROPOSALS_A_BLOCK, 2).transpose(3, 0, 2, 1)
-    return first.reshape(-1, len(stream))[:n], second.reshape(-1, len(stream))[:n]
+    counter = np.empty((4, *blocks.shape), np.uint64)
+    counter[0], counter[1], counter[2], counter[3] = stream, steps, blocks, purpose
+    words = blocks_of(counter, int(settings.key_0) | int(settings.key_1) << 32)
+    pairs = words.reshape(2, 2, *blocks.shape).transpose(1, 2, 0, 3)  # one block after another
+    first, second = pairs.reshape(2, -1, len(stream))[:, :n]
+    return first, second
 
 
 def chances(first: Array, second: Array) -> Any:
@@ -55,7 +57,7 @@ def points_in_cone(first: Array, second: Array, height: Array) -> Any:
     down = height * (((first >> 12).astype(np.float32) + HALF) * UNIT_20)
     cosine, sine = _turns(((second >> 12).astype(np.float32) + HALF) * UNIT_20 - HALF)
     radius = np.sqrt(down * (TWO - down))
-    return np.stack([radius * cosine, radius * sine, ONE - down])
+    return np.array([radius * cosine, radius * sine, ONE - down])
 
 
 def _turns(t: Array) -> tuple[Any, Any]:

@@ -217,7 +217,7 @@ class Lanes:
             self.purpose[lanes],
             2,
         )
-        words = np.stack([first[0], second[0], first[1], second[1]])
+        words = np.array([first[0], second[0], first[1], second[1]])
         chances = (words >> 8).astype(np.float32) * UNIT_24
         # Of the voxels around one is chosen, with its trilinear weight.
         shares = HALF if settings.interpolation == NEAREST else chances[1:]

@@ -41,10 +41,10 @@ from ..report import Report
 from .evaluation import ONE, ZERO, Array
 from .lanes import Lanes, field_of, outside
 
-# Seeds of a block: few at first, so that the first streamlines show at once; then more, since NumPy
-# is twice as fast for 3,000 as for 400, while a block takes no longer than can be waited for.
-FIRST_BLOCK, MAX_BLOCK = 400, 3200  # a fourth of the first would take nearly as long
-DOUBLED_BELOW = 1.5  # seconds of a block
+# Seeds of a block: few at first, so that the first streamlines show at once. A fourth would take
+# nearly as long, and sixteen times as many four times as long, as long as can be waited for; so it
+# is many then, unless the first took long (by the processor's time: others may be busy).
+FIRST_BLOCK, BLOCK, MANY_BELOW_SECONDS = 400, 6400, 1.5
 PREVIEW_BLOCK = 400  # which a newer preview waits for
 STARTED = -1  # in place of a reason
 # Of the halves: 0, forward, and 1, backward.
@@ -75,14 +75,14 @@ def iter_chunks(
     first, size = 0, execution.block or FIRST_BLOCK
     while first < plan.n_seeds and not ended.is_set():
         last = min(first + size, plan.n_seeds)
-        begun = time.perf_counter()
+        begun, used = time.perf_counter(), time.thread_time()
         chunk = track_range(plan, first, last, np.zeros(1, np.uint8), plan.first_stream)
-        seconds = time.perf_counter() - begun
-        report.add("tracking", seconds)
+        report.add("tracking", time.perf_counter() - begun)
+        used = time.thread_time() - used
         yield chunk
         first = last
-        if execution.block is None and seconds < DOUBLED_BELOW:
-            size = min(2 * size, MAX_BLOCK)
+        if execution.block is None and used < MANY_BELOW_SECONDS:
+            size = BLOCK
 
 
 def track_range(

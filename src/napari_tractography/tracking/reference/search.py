@@ -36,8 +36,8 @@ def tangents(unit: Array) -> tuple[Any, Any]:
     a = -ONE / (sign + z)
     b = x * y * a
     return (
-        np.stack([ONE + sign * x * x * a, sign * b, -ONE * sign * x]),
-        np.stack([b, sign + y * y * a, -ONE * y]),
+        np.array([ONE + sign * x * x * a, sign * b, -ONE * sign * x]),
+        np.array([b, sign + y * y * a, -ONE * y]),
     )
 
 
@@ -55,7 +55,7 @@ def turned(points: Array, unit: Array) -> Any:
     """
     first, second = tangents(unit)
     a, b, c = points
-    return np.stack([a * first[i] + b * second[i] + c * unit[i] for i in range(3)])
+    return a * first[:, None] + b * second[:, None] + c * unit[:, None]
 
 
 def times(h: tuple[Any, ...], vector: Array) -> Any:

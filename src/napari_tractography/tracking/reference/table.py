@@ -26,7 +26,7 @@ ROWS_AT_ONCE = 64  # so that what is evaluated stays in the cache
 
 def to_voxel(matrix: Array, position: Array) -> Any:
     """Map RAS+ mm, (3, n) float32, to voxel coordinates by a (3, 4) float32 matrix."""
-    return np.stack([dot(row, position) + row[3] for row in matrix])
+    return dot(matrix.T[:, :, None], position) + matrix[:, 3:]
 
 
 def are_inside(field: Field, voxels: Array) -> Any:
