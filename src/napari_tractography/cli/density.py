@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import InvalidParameterError
-from ..files.formats import column_endings, listed
+from ..files.formats import listed, read_tractogram_endings
 from .flags import add_map, add_path, load_streamlines, weights_help
 
 
@@ -37,7 +37,8 @@ def add_density(commands: Any) -> None:
         "--by-reason",
         action="store_true",
         help="count ends by why streamlines ended there, of a "
-        f"{listed(column_endings())} that track wrote: a map for each reason, OUT with its name",
+        f"{listed(read_tractogram_endings())} that track wrote: a map for each reason, OUT with "
+        "its name",
     )
     parser.set_defaults(run=run)
 

@@ -20,7 +20,6 @@ from ..errors import (
 )
 from ..fields.readings import AUTO, AXES, BASES, CHOICES, FRAMES, TENSOR_ORDERS
 from ..files.formats import (
-    column_endings,
     fod_endings,
     has_ending,
     listed,
@@ -88,7 +87,7 @@ def weights_help() -> str:
     """Return the help of weights."""
     return (
         "what each streamline counts: a text file of numbers, as tcksift2 writes it, or the name "
-        f"of a column (data per streamline) of a {listed(column_endings())} tractogram"
+        f"of a column (data per streamline) of a {listed(read_tractogram_endings())} tractogram"
     )
 
 
@@ -311,7 +310,7 @@ def load_streamlines(path: str, weights: str | None) -> Tractogram:
     tractogram = load_tractogram(path)
     if weights is None:
         return tractogram
-    in_file = has_ending(path, column_endings()) and not os.path.exists(weights)
+    in_file = has_ending(path, read_tractogram_endings()) and not os.path.exists(weights)
     try:
         return tractogram.with_weights(
             load_weights(path, weights) if in_file else load_weights(weights)

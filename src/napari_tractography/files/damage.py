@@ -54,21 +54,7 @@ def image_errors() -> tuple[type[Exception], ...]:
     from nibabel.spatialimages import HeaderDataError
     from nibabel.wrapstruct import WrapStructError
 
-    return (
-        ImageFileError,
-        HeaderDataError,
-        MGHError,
-        WrapStructError,
-        OSError,
-        EOFError,
-        OverflowError,  # an offset of infinity
-        TypeError,
-        ValueError,
-        KeyError,
-        AttributeError,
-        zlib.error,
-        struct.error,
-    )
+    return *MALFORMED, OSError, ImageFileError, HeaderDataError, MGHError, WrapStructError
 
 
 def tell_once(file: Path, text: str) -> None:

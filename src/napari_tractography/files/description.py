@@ -73,7 +73,8 @@ class TractogramFormat:
     # Takes the streamlines, the path, and the grid or None: of formats that have no stream, or
     # whose files are others when all streamlines are known.
     write: Callable[[StreamlineArrays, Path, Grid | None], None] | None = None
-    # Takes the path; returns the names of the values per streamline.
+    # Of formats whose values per streamline can be read without the points. Takes the path; returns
+    # their names.
     columns: Callable[[Path], list[str]] | None = None
     # Takes the path and one of these names, or "" for the weights or the only one; returns its
     # values.

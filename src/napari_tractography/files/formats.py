@@ -71,7 +71,7 @@ def tractogram_endings() -> tuple[str, ...]:
 
 def read_tractogram_endings() -> tuple[str, ...]:
     """Return the endings of streamlines that can be read."""
-    return tuple(end for form in tractogram_formats() for end in (*form.endings, *form.read_only))
+    return tuple(_read_formats())
 
 
 def default_ending() -> str:
@@ -89,12 +89,6 @@ def grid_endings() -> tuple[str, ...]:
 def imageless_endings() -> tuple[str, ...]:
     """Return the endings of streamlines that name no image."""
     return _endings(form for form in tractogram_formats() if not form.names_image)
-
-
-def column_endings() -> tuple[str, ...]:
-    """Return the endings of streamlines whose values per streamline are read by name."""
-    with_values = (form for form in tractogram_formats() if form.column is not None)
-    return tuple(end for form in with_values for end in (*form.endings, *form.read_only))
 
 
 def dtype_endings(dtype: str) -> tuple[str, ...]:
@@ -136,9 +130,7 @@ def tractogram_format(path: str | PathLike[str]) -> TractogramFormat:
 
     Raises FileError when it has none of the endings.
     """
-    by_ending = {
-        end: form for form in tractogram_formats() for end in (*form.endings, *form.read_only)
-    }
+    by_ending = _read_formats()
     return by_ending[ending_of(Path(path), by_ending, "a tractogram")]
 
 
@@ -166,6 +158,10 @@ def listed(endings: Iterable[str]) -> str:
 def _format_of(path: str | PathLike[str], formats: Iterable[Format], what: str) -> Format:
     by_ending = {ending: form for form in formats for ending in form.endings}
     return by_ending[ending_of(Path(path), by_ending, what)]
+
+
+def _read_formats() -> dict[str, TractogramFormat]:
+    return {end: form for form in tractogram_formats() for end in (*form.endings, *form.read_only)}
 
 
 def _endings(formats: Iterable[VolumeFormat | TractogramFormat]) -> tuple[str, ...]:

@@ -103,14 +103,13 @@ def joined(parts: Sequence[StreamlineArrays]) -> StreamlineArrays:
     counts = [np.diff(part.offsets) for part in parts]
     columns = [part.columns() for part in parts if part.n_streamlines]
     shared = set.intersection(*map(set, columns)) if columns else set()
-    whole = {name: np.concatenate([column[name] for column in columns]) for name in shared}
+    whole: dict[str, Any] = {
+        name: np.concatenate([column[name] for column in columns]) for name in shared
+    }
     return StreamlineArrays(
         np.concatenate([np.empty((0, 3), np.float32), *(part.points for part in parts)]),
         np.cumsum(np.concatenate([np.zeros(1, np.int64), *counts])),
         data=joined_data([part.data for part in parts], [part.n_streamlines for part in parts]),
         grid=next((part.grid for part in parts if part.grid is not None), None),
-        seed_index=whole.get("seed_index"),
-        stop_reasons=whole.get("stop_reasons"),
-        lengths_mm=whole.get("lengths_mm"),
-        weights=whole.get("weights"),
+        **whole,
     )

@@ -200,20 +200,6 @@ def write_tck_beside(streamlines: StreamlineArrays, path: Path, wanted: Path) ->
         yield
 
 
-def tck_columns(path: Path) -> list[str]:
-    """Return the names of the values per streamline in files beside."""
-    from .sequences import named_values
-
-    return sorted(named_values(read_tck(path)))
-
-
-def tck_column(path: Path, name: str) -> NDArray[Any]:
-    """Read values per streamline, one each. Raises FileError when there are none of that name."""
-    from .sequences import named_value
-
-    return named_value(read_tck(path), path, name)
-
-
 TCK = TractogramFormat(
     (".tck",),
     read_tck,
@@ -221,7 +207,5 @@ TCK = TractogramFormat(
     stream=stream_tck,
     write_beside=write_tck_beside,
     lost_beside=lost_beside,
-    columns=tck_columns,
-    column=tck_column,
     read_only=(".tck.gz",),
 )

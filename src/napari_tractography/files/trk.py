@@ -334,27 +334,11 @@ def _by_name(
     return found
 
 
-def trk_columns(path: Path) -> list[str]:
-    """Return the names of the values per streamline."""
-    from .sequences import named_values
-
-    return sorted(named_values(read_trk(path)))
-
-
-def trk_column(path: Path, name: str) -> NDArray[Any]:
-    """Read values per streamline, one each. Raises FileError when there are none of that name."""
-    from .sequences import named_value
-
-    return named_value(read_trk(path), path, name)
-
-
 TRK = TractogramFormat(
     (".trk",),
     read_trk,
     write=write_trk,
     stream=stream_trk,
-    columns=trk_columns,
-    column=trk_column,
     lost=trk_lost,
     names_image=True,
     needs_grid=True,

@@ -355,20 +355,4 @@ class _Scanner:
         return flat[is_head], flat[~is_head]
 
 
-def vtk_columns(path: Path) -> list[str]:
-    """Return the names of the values per streamline."""
-    from .sequences import named_values
-
-    return sorted(named_values(read_vtk(path)))
-
-
-def vtk_column(path: Path, name: str) -> NDArray[Any]:
-    """Read values per streamline, one each. Raises FileError when there are none of that name."""
-    from .sequences import named_value
-
-    return named_value(read_vtk(path), path, name)
-
-
-VTK = TractogramFormat(
-    (".vtk",), read_vtk, write=write_vtk, columns=vtk_columns, column=vtk_column, lost=vtk_lost
-)
+VTK = TractogramFormat((".vtk",), read_vtk, write=write_vtk, lost=vtk_lost)

@@ -181,18 +181,4 @@ def _whole(data: bytes, n: int) -> bytes:
     return data
 
 
-def vtp_columns(path: Path) -> list[str]:
-    """Return the names of the values per streamline."""
-    from .sequences import named_values
-
-    return sorted(named_values(read_vtp(path)))
-
-
-def vtp_column(path: Path, name: str) -> NDArray[Any]:
-    """Read values per streamline, one each. Raises FileError when there are none of that name."""
-    from .sequences import named_value
-
-    return named_value(read_vtp(path), path, name)
-
-
-VTP = TractogramFormat((), read_vtp, columns=vtp_columns, column=vtp_column, read_only=(".vtp",))
+VTP = TractogramFormat((), read_vtp, read_only=(".vtp",))

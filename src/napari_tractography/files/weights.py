@@ -15,8 +15,9 @@ from numpy.typing import ArrayLike, NDArray
 from ..errors import FileError, InvalidTractogramError
 from ..runtime.arrays import real_numbers
 from .damage import telling
-from .formats import column_endings, has_ending, tractogram_format
+from .formats import has_ending, read_tractogram_endings, tractogram_format
 from .paths import existing_file, explained, written_whole
+from .sequences import named_value, named_values
 from .text import text_of
 
 
@@ -90,8 +91,9 @@ def load_weights(path: str | PathLike[str], name: str = "") -> NDArray[np.float3
 
 def _numbers(file: Path, name: str) -> NDArray[Any]:
     """Return the numbers of a file, one a streamline."""
-    if has_ending(file, column_endings()) and (column := tractogram_format(file).column):
-        return column(file, name)
+    if has_ending(file, read_tractogram_endings()):
+        form = tractogram_format(file)
+        return form.column(file, name) if form.column else named_value(form.read(file), file, name)
     if name:
         raise FileError(f"{file} has no columns, so none is called {name!r}; leave the name out.")
     try:
@@ -119,11 +121,11 @@ def columns_of(path: str | PathLike[str]) -> list[str]:
     Raises FileError when the file is missing, damaged or cannot be read.
     """
     file = existing_file(path)
-    columns = tractogram_format(file).columns if has_ending(file, column_endings()) else None
-    if columns is None:
+    if not has_ending(file, read_tractogram_endings()):
         return []
+    form = tractogram_format(file)
     with telling(file):
-        return columns(file)
+        return form.columns(file) if form.columns else sorted(named_values(form.read(file)))
 
 
 def save_weights(weights: ArrayLike, path: str | PathLike[str]) -> None:

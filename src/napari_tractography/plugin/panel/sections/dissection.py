@@ -16,7 +16,7 @@ from qtpy.QtCore import QPointF, Qt, Signal
 from qtpy.QtGui import QColor, QPainter, QPaintEvent, QPen
 from qtpy.QtWidgets import QFileDialog, QInputDialog, QMenu, QPushButton, QWidget
 
-from ....files.formats import column_endings, dialog_filter, listed
+from ....files.formats import dialog_filter, listed, read_tractogram_endings
 from ....files.weights import columns_of, load_weights
 from ....maps.likeness import distances_to_bundle, like_these
 from ....model.parameters import ParameterSpec
@@ -123,7 +123,7 @@ class Dissection(QWidget):  # type: ignore[misc]
         self.weights = button(
             "Weights...",
             "Read one weight a streamline: a text file, as tcksift2 writes it, or a "
-            f"{listed(column_endings())} file.",
+            f"{listed(read_tractogram_endings())} file.",
         )
         self.weights.clicked.connect(lambda: self._ask_weights())
         specs = LIKE_SPEC, OUTLIER_SPEC, WEIGHT_SPEC
@@ -265,7 +265,7 @@ class Dissection(QWidget):  # type: ignore[misc]
 
     @errors_shown()
     def _ask_weights(self) -> None:
-        known = dialog_filter("Weights", (*TEXT_ENDINGS, *column_endings()))
+        known = dialog_filter("Weights", (*TEXT_ENDINGS, *read_tractogram_endings()))
         path, _ = QFileDialog.getOpenFileName(self, "Read weights", "", f"{known};;All files (*)")
         if not path:
             return
