@@ -14,16 +14,10 @@ from .flags import add_path, add_reading
 if TYPE_CHECKING:
     from ..tracking.speed import Contestant, Speed
 
+HELP = "measure the speed of tracking on this machine"
 BAR_CELLS = 30
 OTHERS = "Other programs beside it: `python benchmarks/comparison.py`, in a checkout."
 POSITIVE = ("threads", "repeats", "seconds")  # flags
-
-
-def add_bench(commands: Any) -> None:
-    """Add the sub-command to the parser of the command."""
-    parser = commands.add_parser("bench", help="measure the speed of tracking on this machine")
-    add_flags(parser)
-    parser.set_defaults(run=run)
 
 
 def add_flags(parser: argparse.ArgumentParser) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from .flags import add_fod, load
 
@@ -14,17 +14,17 @@ if TYPE_CHECKING:
 SHOWN_READINGS = 10
 
 
-def add_coherence(commands: Any) -> None:
-    """Add the sub-command to the parser of the command."""
-    parser = commands.add_parser(
-        "coherence",
-        help="check basis, frame and axes of an FOD by the FOD itself",
-        description="Score the FOD under each basis, frame, flip and swap of its direction axes, "
-        "and say whether another reading of the file fits better than the one in use.",
-    )
+HELP = "check basis, frame and axes of an FOD by the FOD itself"
+DESCRIPTION = (
+    "Score the FOD under each basis, frame, flip and swap of its direction axes, "
+    "and say whether another reading of the file fits better than the one in use."
+)
+
+
+def add_flags(parser: argparse.ArgumentParser) -> None:
+    """Add the flags of the sub-command."""
     add_fod(parser)
     parser.add_argument("--json", action="store_true", help="print all readings as JSON")
-    parser.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> int:

@@ -8,7 +8,7 @@ import csv
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
 from ..errors import FileError
 from ..files.formats import listed, written_volume_endings
@@ -28,17 +28,18 @@ MEMORY_MB = 2048.0
 EXIT_NOT_THE_SAME = 1
 
 
-def add_cohort(commands: Any) -> None:
-    """Add the sub-command to the parser of the command."""
-    parser = commands.add_parser(
-        "cohort",
-        help="map in which share of many subjects a place is reached from the same seeds",
-        description="Make the streamlines of a recipe, with its own parameters, in the FODs of "
-        "many subjects in one space, or with a warp into one. Map the share of subjects in which a "
-        "voxel is reached, and write a table of the subjects, the one that differs most first. "
-        "What a subject's streamlines do not come near is not kept in memory. Exits with 1 when "
-        "the table was there and streamlines of the same inputs are others.",
-    )
+HELP = "map in which share of many subjects a place is reached from the same seeds"
+DESCRIPTION = (
+    "Make the streamlines of a recipe, with its own parameters, in the FODs of "
+    "many subjects in one space, or with a warp into one. Map the share of subjects in which a "
+    "voxel is reached, and write a table of the subjects, the one that differs most first. "
+    "What a subject's streamlines do not come near is not kept in memory. Exits with 1 when "
+    "the table was there and streamlines of the same inputs are others."
+)
+
+
+def add_flags(parser: argparse.ArgumentParser) -> None:
+    """Add the flags of the sub-command."""
     add_path(parser, "recipe", "RECIPE", ".json, as `track` writes it")
     add_path(
         parser,
@@ -92,7 +93,6 @@ def add_cohort(commands: Any) -> None:
         f"maps then lie, with {SUBJECT} in it; in place of the recipe's own warp",
     )
     add_execution(parser)
-    parser.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> int:

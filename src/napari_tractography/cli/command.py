@@ -20,26 +20,33 @@ from typing import Any, NoReturn
 
 from ..errors import InvalidParameterError, TractographyError
 from ..version import __version__
-from .bench import add_bench
-from .coherence import add_coherence
-from .cohort import add_cohort
-from .connectome import add_connectome
-from .demo import add_demo
-from .density import add_density
+from . import (
+    bench,
+    coherence,
+    cohort,
+    connectome,
+    demo,
+    density,
+    info,
+    measure,
+    page,
+    profile,
+    replay,
+    resect,
+    select,
+    sweep,
+    track,
+    visitation,
+)
 from .ending import PROGRAM
 from .flags import in_flags
-from .info import add_info
-from .measure import add_measure
-from .page import add_page
-from .profile import add_profile
-from .replay import add_replay
-from .resect import add_resect
-from .select import add_select
-from .sweep import add_sweep
-from .track import add_track
 from .unknown import refuse_unknown
-from .visitation import add_visitation
 
+# Each has HELP, a DESCRIPTION where that says more, add_flags and run.
+COMMANDS: tuple[Any, ...] = (
+    track, info, select, measure, profile, density, visitation, connectome, resect, sweep,
+    coherence, cohort, page, replay, bench, demo,
+)  # fmt: skip
 EXIT_WRONG_INPUT = 2
 EXIT_BROKEN_PIPE = 128 + 13  # as of a program that SIGPIPE ends
 
@@ -123,23 +130,13 @@ def make_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"%(prog)s {__version__}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    for add in (
-        add_track,
-        add_info,
-        add_select,
-        add_measure,
-        add_profile,
-        add_density,
-        add_visitation,
-        add_connectome,
-        add_resect,
-        add_sweep,
-        add_coherence,
-        add_cohort,
-        add_page,
-        add_replay,
-        add_bench,
-        add_demo,
-    ):
-        add(commands)
+    for module in COMMANDS:
+        what = f"{module.HELP[0].upper()}{module.HELP[1:]}."
+        own = commands.add_parser(
+            module.__name__.rpartition(".")[2],
+            help=module.HELP,
+            description=getattr(module, "DESCRIPTION", what),
+        )
+        module.add_flags(own)
+        own.set_defaults(run=module.run)
     return parser

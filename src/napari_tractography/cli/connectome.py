@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import argparse
-from typing import Any
 
-from .flags import add_path, load_streamlines, tractogram_help, weights_help
+from .flags import add_path, check_outputs, load_streamlines, tractogram_help, weights_help
+
+HELP = "count the streamlines between each pair of labels"
+DESCRIPTION = "Count the streamlines between each pair of labels, by their two ends."
 
 
-def add_connectome(commands: Any) -> None:
-    """Add the sub-command to the parser of the command."""
-    parser = commands.add_parser(
-        "connectome",
-        help="count the streamlines between each pair of labels",
-        description="Count the streamlines between each pair of labels, by their two ends.",
-    )
+def add_flags(parser: argparse.ArgumentParser) -> None:
+    """Add the flags of the sub-command."""
     add_path(parser, "tractogram", "TCK", tractogram_help())
     add_path(parser, "labels", "LABELS", "image of whole numbers, 0 for no label")
     add_path(parser, "-o --out", "OUT.csv", "counts to write", required=True)
@@ -34,23 +31,17 @@ def add_connectome(commands: Any) -> None:
     )
     add_path(parser, "--weights", "FILE|NAME", f"{weights_help()}; counts are sums of weights")
     add_path(parser, "--plot", "OUT", "also draw the counts as a matrix: .png, .svg or .pdf")
-    parser.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> int:
     """Write the tables; return the exit code."""
-    from ..files.paths import check_apart, check_writable
     from ..files.volume_files import load_volume
     from ..maps.chunks import chunks_of
     from ..maps.connectome import connectome
-    from ..maps.plots import check_plot_target, plot_connectome, save_plot
+    from ..maps.plots import plot_connectome, save_plot
 
-    for path in filter(None, (options.out, options.lengths)):
-        check_writable(path)
     read = (options.tractogram, options.labels, options.weights)
-    check_apart(options.out, options.lengths, options.plot, read=read)
-    if options.plot:
-        check_plot_target(options.plot)
+    check_outputs((options.out, options.lengths), plots=(options.plot,), read=read)
     labels, grid = load_volume(options.labels)
     tractogram = load_streamlines(options.tractogram, options.weights) if options.weights else None
     found = connectome(

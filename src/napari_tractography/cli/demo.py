@@ -6,7 +6,6 @@ import argparse
 import os
 import sys
 from pathlib import Path
-from typing import Any
 
 from ..errors import BackendError, MissingPackageError
 from .flags import add_path
@@ -14,13 +13,11 @@ from .flags import add_path
 ON_SCREENS = ("xcb", "wayland")  # Qt's platforms that need one; offscreen, minimal, vnc do not
 
 
-def add_demo(commands: Any) -> None:
-    """Add the sub-command to the parser of the command."""
-    parser = commands.add_parser(
-        "demo",
-        help="open napari with the plugin and streamlines on a phantom",
-        description="Open napari with the plugin and streamlines on a phantom.",
-    )
+HELP = "open napari with the plugin and streamlines on a phantom"
+
+
+def add_flags(parser: argparse.ArgumentParser) -> None:
+    """Add the flags of the sub-command."""
     add_path(parser, "--fod", "FOD", "use this FOD volume instead of the phantom")
     add_path(
         parser,
@@ -28,7 +25,6 @@ def add_demo(commands: Any) -> None:
         "FOLDER",
         "write demo.png and demo.trk there and end, instead of staying open",
     )
-    parser.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> int:

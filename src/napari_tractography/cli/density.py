@@ -5,21 +5,20 @@ from __future__ import annotations
 import argparse
 import math
 from pathlib import Path
-from typing import Any
 
 from ..errors import InvalidParameterError
 from ..files.formats import listed, read_tractogram_endings
-from .flags import add_map, add_path, load_streamlines, weights_help
+from .flags import add_map, add_path, check_outputs, load_streamlines, weights_help
+
+HELP = "map how many streamlines pass each voxel"
+DESCRIPTION = (
+    "Count the streamlines that pass each voxel, each once in every voxel that it "
+    "enters. Segments are followed exactly."
+)
 
 
-def add_density(commands: Any) -> None:
-    """Add the sub-command to the parser of the command."""
-    parser = commands.add_parser(
-        "density",
-        help="map how many streamlines pass each voxel",
-        description="Count the streamlines that pass each voxel, each once in every voxel that it "
-        "enters. Segments are followed exactly.",
-    )
+def add_flags(parser: argparse.ArgumentParser) -> None:
+    """Add the flags of the sub-command."""
     add_map(parser)
     parser.add_argument(
         "--ends-only",
@@ -40,20 +39,17 @@ def add_density(commands: Any) -> None:
         f"{listed(read_tractogram_endings())} that track wrote: a map for each reason, OUT with "
         "its name",
     )
-    parser.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> int:
     """Write the map; return the exit code."""
     import numpy as np
 
-    from ..files.paths import check_apart
-    from ..files.volume_files import check_volume_target, load_grid, save_volume
+    from ..files.volume_files import load_grid, save_volume
     from ..maps.chunks import chunks_of
     from ..maps.density import PassCounter
 
-    check_volume_target(options.out)
-    check_apart(options.out, read=(options.tractogram, options.template))
+    check_outputs(volumes=(options.out,), read=(options.tractogram, options.template))
     if options.by_reason:
         return _write_by_reason(options)
     at_least, with_weights = options.at_least, options.weights is not None

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 TYPE_CHECKING = False  # as in the package
 if TYPE_CHECKING:
-    from types import TracebackType
     from typing import Any
 
 PROGRAM = "napari-tractography"
@@ -42,12 +41,7 @@ class Signals:
         if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
             self._before[signal.SIGINT] = signal.signal(signal.SIGINT, self._interrupt)
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_error: object) -> None:
         import signal
 
         for number, before in self._before.items():

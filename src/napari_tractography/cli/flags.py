@@ -7,7 +7,7 @@ import contextlib
 import logging
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -51,27 +51,18 @@ REGION_FLAGS = {
 }
 # How arguments of the package are spelt on the command line, besides the tracking parameters.
 SPELT = {
-    "axes": "--axes",
-    "backend": "--backend",
-    "basis": "--basis",
-    "dtype": "--dtype",
-    "every": "--every",
-    "fsl_in": "--fsl-in",
-    "fsl_ref": "--fsl-ref",
-    "frame": "--frame",
-    "include_rule": "--include-rule",
-    "kind": "--kind",
+    **{
+        name: f"--{name.replace('_', '-')}"
+        for name in (
+            "axes", "backend", "basis", "dtype", "every", "fsl_in", "fsl_ref", "frame",
+            "include_rule", "kind", "max_seeds", "memory_limit", "min_streamlines", "order",
+            "select", "theme", "weights",
+        )
+    },
     "max_memory_mb": "--max-memory",
-    "max_seeds": "--max-seeds",
-    "memory_limit": "--memory-limit",
-    "min_streamlines": "--min-streamlines",
     "n_threads": "--threads",
-    "order": "--order",
     "radius_mm": "--radius",
-    "select": "--select",
-    "theme": "--theme",
-    "weights": "--weights",
-}
+}  # fmt: skip
 THOUSANDS = {"k": 10**3, "m": 10**6}  # as MRtrix3 writes numbers, in either case
 NUMBERS = r"[-+.\d\s]+(,[-+.\d\s]*)+"  # meant for those of a sphere, however many
 # A name before its value, as messages have it; not a part of a path or of a value.
@@ -246,6 +237,32 @@ def add_map(parser: argparse.ArgumentParser) -> None:
     add_path(parser, "--template", "IMAGE", "image whose grid the map shall have", required=True)
 
 
+def check_outputs(
+    tables: Sequence[str | None] = (),
+    volumes: Sequence[str | None] = (),
+    plots: Sequence[str | None] = (),
+    *,
+    read: Iterable[str | None] = (),
+) -> None:
+    """Check, before long work, that files can be written, and none over another or what is read.
+
+    Those that are None are not asked for. Raises FileError; MissingPackageError where plots cannot
+    be made.
+    """
+    from ..files.paths import check_apart, check_writable
+    from ..files.volume_files import check_volume_target
+
+    for table in filter(None, tables):
+        check_writable(table)
+    for volume in filter(None, volumes):
+        check_volume_target(volume)
+    for plot in filter(None, plots):
+        from ..maps.plots import check_plot_target
+
+        check_plot_target(plot)
+    check_apart(*tables, *volumes, *plots, read=read)
+
+
 def add_execution(parser: argparse.ArgumentParser) -> None:
     """Add where to track, and how much to print of it."""
     from ..tracking.execution import MEMORY_LIMIT
@@ -323,10 +340,14 @@ def load_streamlines(path: str, weights: str | None) -> Tractogram:
 def execution_of(options: argparse.Namespace) -> Iterator[Execution]:
     """Yield where and how to track; a cluster that was connected to is left again.
 
-    Raises InvalidParameterError as :func:`execution_from`, or when there is a folder without a
+    Raises InvalidParameterError when a number is impossible, or there is a folder without a
     cluster; BackendError when no scheduler answers.
     """
-    execution = execution_from(options)
+    from ..tracking.inputs import Execution
+
+    execution = Execution(
+        backend=options.backend, n_threads=options.threads, memory_limit=options.memory_limit
+    )
     if options.cluster_folder and not options.cluster:
         raise InvalidParameterError(
             f"--cluster-folder {options.cluster_folder} is for a cluster; give --cluster too."
@@ -344,18 +365,6 @@ def execution_of(options: argparse.Namespace) -> Iterator[Execution]:
         options.cluster, worker_backend=options.backend, folder=options.cluster_folder
     ) as workers:
         yield replace(execution, backend=workers)
-
-
-def execution_from(options: argparse.Namespace) -> Execution:
-    """Return where and how to track on this machine.
-
-    Raises InvalidParameterError when a number is impossible.
-    """
-    from ..tracking.inputs import Execution
-
-    return Execution(
-        backend=options.backend, n_threads=options.threads, memory_limit=options.memory_limit
-    )
 
 
 def add_regions(parser: argparse.ArgumentParser, roles: Mapping[str, str]) -> None:

@@ -8,14 +8,11 @@ from typing import Any
 from ..files.formats import fod_endings, has_ending, listed, read_tractogram_endings
 from .flags import add_path, add_reading, load, tractogram_help
 
+HELP = "say what an FOD volume or a tractogram holds"
 
-def add_info(commands: Any) -> None:
-    """Add the sub-command to the parser of the command."""
-    parser = commands.add_parser(
-        "info",
-        help="say what an FOD volume or a tractogram holds",
-        description="Say what an FOD volume or a tractogram holds.",
-    )
+
+def add_flags(parser: argparse.ArgumentParser) -> None:
+    """Add the flags of the sub-command."""
     add_path(
         parser,
         "fod",
@@ -23,7 +20,6 @@ def add_info(commands: Any) -> None:
         f"FOD, peaks or tensors: {listed(fod_endings())}; or {tractogram_help()}",
     )
     add_reading(parser)
-    parser.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> int:

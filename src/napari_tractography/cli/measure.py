@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import argparse
-from typing import Any
 
-from .flags import add_path, names_of, tractogram_help
+from .flags import add_path, check_outputs, names_of, tractogram_help
+
+HELP = "measure bundles: count, lengths, volume, surface, mean of scalar maps, asymmetry"
+DESCRIPTION = (
+    "Measure bundles, a row for each: how many streamlines, mean and quartiles of "
+    "their lengths, volume and surface of the voxels that they pass, mean and standard "
+    "deviation over streamlines of the mean along each of scalar maps."
+)
 
 
-def add_measure(commands: Any) -> None:
-    """Add the sub-command to the parser of the command."""
-    parser = commands.add_parser(
-        "measure",
-        help="measure bundles: count, lengths, volume, surface, mean of scalar maps, asymmetry",
-        description="Measure bundles, a row for each: how many streamlines, mean and quartiles of "
-        "their lengths, volume and surface of the voxels that they pass, mean and standard "
-        "deviation over streamlines of the mean along each of scalar maps.",
-    )
+def add_flags(parser: argparse.ArgumentParser) -> None:
+    """Add the flags of the sub-command."""
     add_path(parser, "tractograms", "TCK", tractogram_help(), nargs="+")
     add_path(
         parser,
@@ -41,22 +40,18 @@ def add_measure(commands: Any) -> None:
         "also write (L - R) / (L + R) of every number, of files whose names differ in left "
         "and right alone",
     )
-    parser.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> int:
     """Print and write the table; return the exit code."""
     from ..errors import InvalidParameterError
-    from ..files.paths import check_apart, check_writable
     from ..files.volume_files import load_grid
     from ..maps.bundle_measures import measure, sides
     from ..maps.scalar_maps import ScalarMap
     from ..maps.spreadsheets import asymmetry_table, measures_table
 
-    for path in filter(None, (options.out, options.asymmetry)):
-        check_writable(path)
     read = (*options.tractograms, *options.scalar, options.template)
-    check_apart(options.out, options.asymmetry, read=read)
+    check_outputs((options.out, options.asymmetry), read=read)
     names = names_of(options.tractograms)
     if options.asymmetry and not sides(names):
         raise InvalidParameterError(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from ..errors import InvalidParameterError
 from ..files.formats import listed, volume_endings
 from .flags import add_execution, add_path, execution_of, names_of, tractogram_help
-from .progress import track_with_progress
+from .progress import made_bundle
 
 if TYPE_CHECKING:
     from ..pages.live import Live
@@ -23,14 +23,15 @@ THEMES = ("auto", "dark", "light")
 MEGABYTE = 10**6
 
 
-def add_page(commands: Any) -> None:
-    """Add the sub-command to the parser of the command."""
-    parser = commands.add_parser(
-        "page",
-        help="show bundles in one HTML file that a reader turns and slices",
-        description="Write bundles, and a volume if one is given, as one HTML file: it opens by a "
-        "double click in a browser, fetches nothing, and says how its streamlines are made again.",
-    )
+HELP = "show bundles in one HTML file that a reader turns and slices"
+DESCRIPTION = (
+    "Write bundles, and a volume if one is given, as one HTML file: it opens by a "
+    "double click in a browser, fetches nothing, and says how its streamlines are made again."
+)
+
+
+def add_flags(parser: argparse.ArgumentParser) -> None:
+    """Add the flags of the sub-command."""
     add_path(
         parser,
         "bundles",
@@ -61,7 +62,6 @@ def add_page(commands: Any) -> None:
         help="background: dark, light, or auto, as the reader's browser is set (default auto)",
     )
     add_execution(parser)
-    parser.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> int:
@@ -131,16 +131,11 @@ def _shown(
     from ..pages.live import live_of
     from ..pages.page import PageBundle
     from ..recipes.recipe import Recipe
-    from ..tracking.report import Report
 
     if isinstance(bundle.source, Recipe):
-        inputs, source = bundle.source.read(fods=bundle.fods)
-        bundle.learn(source)
-        report = Report()
-        tracked = track_with_progress(options, inputs, execution, report)
+        inputs, tracked, _ = made_bundle(options, execution, bundle, bundle.source)
         if bundle.name == options.live:
             live.append(live_of(inputs, tracked))
-        bundle.adopt(tracked, report.backend)
     elif bundle.name == options.live:
         raise InvalidParameterError(
             f"--live {bundle.name} has no recipe, so that nothing tracks it."

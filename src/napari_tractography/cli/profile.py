@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import argparse
-from typing import Any
 
-from .flags import add_path, names_of, tractogram_help
+from .flags import add_path, check_outputs, names_of, tractogram_help
+
+HELP = "average a scalar map along bundles"
+DESCRIPTION = (
+    "Average a scalar map along bundles: streamlines are oriented alike by their "
+    "centroid, resampled to as many points each, and averaged point by point."
+)
 
 
-def add_profile(commands: Any) -> None:
-    """Add the sub-command to the parser of the command."""
-    parser = commands.add_parser(
-        "profile",
-        help="average a scalar map along bundles",
-        description="Average a scalar map along bundles: streamlines are oriented alike by their "
-        "centroid, resampled to as many points each, and averaged point by point.",
-    )
+def add_flags(parser: argparse.ArgumentParser) -> None:
+    """Add the flags of the sub-command."""
     add_path(parser, "tractograms", "TCK", tractogram_help(), nargs="+")
     add_path(parser, "scalar", "SCALAR", "scalar map such as FA, on any grid")
     add_path(parser, "-o --out", "OUT.csv", "table to write", required=True)
@@ -29,22 +28,17 @@ def add_profile(commands: Any) -> None:
         help="whether streamlines count less the farther they lie from the others (default equal)",
     )
     add_path(parser, "--plot", "OUT", "also draw all bundles in one plot: .png, .svg or .pdf")
-    parser.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> int:
     """Write table and plot; return the exit code."""
-    from ..files.paths import check_apart, check_writable
-    from ..maps.plots import check_plot_target, plot_profiles, save_plot
+    from ..maps.plots import plot_profiles, save_plot
     from ..maps.profiles import profile
     from ..maps.scalar_maps import ScalarMap
     from ..maps.spreadsheets import profiles_table
 
-    check_writable(options.out)
-    if options.plot:
-        check_plot_target(options.plot)
     read = (*options.tractograms, options.scalar)
-    check_apart(options.out, options.plot, read=read)
+    check_outputs((options.out,), plots=(options.plot,), read=read)
     scalar = ScalarMap.load(options.scalar)
     found = [
         profile(path, scalar, options.n, weights=options.weights, name=name)

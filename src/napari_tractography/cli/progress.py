@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from ..model.outcome import Outcome
     from ..model.parameters import TrackingParameters
+    from ..recipes.bundle import Bundle
+    from ..recipes.recipe import Recipe
     from ..streamlines.tractogram import Tractogram
     from ..tracking.inputs import Execution, TrackingInput
     from ..tracking.report import Report
@@ -30,6 +32,23 @@ def track_with_progress(
     n_seeds = len(inputs.seeds) if inputs.select is None else None
     with chunks_with_progress(options, inputs, execution, report) as chunks:
         return Tractogram.concatenate(chunks, n_seeds=n_seeds)
+
+
+def made_bundle(
+    options: argparse.Namespace, execution: Execution, bundle: Bundle, recipe: Recipe
+) -> tuple[TrackingInput, Tractogram, str]:
+    """Track the recipe of a bundle, which takes over what comes of it.
+
+    Returned are what was tracked, the streamlines before edits, and the backend.
+    """
+    from ..tracking.report import Report
+
+    inputs, source = recipe.read(fods=bundle.fods)
+    bundle.learn(source)
+    report = Report()
+    tracked = track_with_progress(options, inputs, execution, report)
+    bundle.adopt(tracked, report.backend)
+    return inputs, tracked, report.backend
 
 
 @contextlib.contextmanager

@@ -8,7 +8,7 @@ import sys
 import time
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ..errors import FileError, InvalidParameterError, InvalidSeedsError, TractographyError
 from ..files.formats import (
@@ -29,8 +29,8 @@ from .flags import (
     tractogram_help,
     warp_source,
 )
-from .progress import print_result, track_with_progress
-from .subjects import TABLE, fod_source, replay_subjects, sidecar_path
+from .progress import made_bundle, print_result, track_with_progress
+from .subjects import TABLE, fod_source, made_folder, replay_subjects, sidecar_path
 
 if TYPE_CHECKING:
     from ..recipes.bundle import Bundle
@@ -43,14 +43,15 @@ DEVICES = re.compile(r"(con|prn|aux|nul|com\d|lpt\d)(\.|$)", re.IGNORECASE)  # o
 NOT_COMPARED = "tracked in another FOD, so that digests are not compared"
 
 
-def add_replay(commands: Any) -> None:
-    """Add the sub-command to the parser of the command."""
-    parser = commands.add_parser(
-        "replay",
-        help="make the streamlines of a recipe or a project again",
-        description="Make the streamlines of a recipe, or of all bundles of a project, again, and "
-        "compare inputs and result with what they were. Exits with 1 when streamlines are others.",
-    )
+HELP = "make the streamlines of a recipe or a project again"
+DESCRIPTION = (
+    "Make the streamlines of a recipe, or of all bundles of a project, again, and "
+    "compare inputs and result with what they were. Exits with 1 when streamlines are others."
+)
+
+
+def add_flags(parser: argparse.ArgumentParser) -> None:
+    """Add the flags of the sub-command."""
     add_path(
         parser,
         "recipe",
@@ -113,7 +114,6 @@ def add_replay(commands: Any) -> None:
         f"place of the recipe's own warp; of many subjects, with {SUBJECT} in it",
     )
     add_execution(parser)
-    parser.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> int:
@@ -228,11 +228,12 @@ def _replay_recipe(options: argparse.Namespace, execution: Execution) -> int:
 
 def _replay_project(options: argparse.Namespace, execution: Execution) -> int:
     """Make all bundles, one after the other; each is dropped from memory when it is written."""
+    from ..files.paths import at_home
     from ..recipes.project import Project
 
     ending = _format_of(options)
     project = Project.load(options.recipe)
-    folder = None if options.out is None else _made_folder(options.out)
+    folder = None if options.out is None else made_folder(at_home(options.out))
     n_others = n_failed = 0
     for name, file_name in zip(project.bundles, file_names(project.bundles), strict=True):
         bundle = project.bundles[name]
@@ -258,17 +259,12 @@ def _replay_bundle(
 ) -> bool:
     """Make a bundle and write it; tell whether it is what it was, or not known to be another."""
     from ..recipes.recipe import Recipe
-    from ..tracking.report import Report
 
     grid = sidecar = None
     if options.fod and isinstance(bundle.source, Recipe):
         bundle = bundle.on_fod(fod_source(options.fod, bundle.source), warp_source(options))
     if isinstance(bundle.source, Recipe):
-        inputs, source = bundle.source.read(fods=bundle.fods)
-        bundle.learn(source)
-        report = Report()
-        tracked = track_with_progress(options, inputs, execution, report)
-        bundle.adopt(tracked, report.backend)
+        inputs, tracked, backend = made_bundle(options, execution, bundle, bundle.source)
         if not len(tracked) and not bundle.is_proven:
             raise InvalidSeedsError(tracked.why_empty() + " Nothing was written.")
         grid, sidecar = inputs.fod.grid, sidecar_path(options, out)
@@ -278,8 +274,7 @@ def _replay_bundle(
         reference = tractogram.grid or grid
         tractogram.save(out, reference=reference, data_beside=options.data_beside)
     if sidecar is not None and isinstance(bundle.source, Recipe):
-        made = bundle.source.with_result(tractogram, report.backend)
-        made.save(sidecar, bids_sidecar=True)
+        bundle.source.with_result(tractogram, backend).save(sidecar, bids_sidecar=True)
     if not options.quiet:
         verdict = {None: "", True: ", the same as the project's", False: ", not the project's"}
         where = "" if out is None else f"; written to {out}"
@@ -319,17 +314,3 @@ def _ending_for(bundle: Bundle, ending: str) -> str:
     if bundle.is_tracked or not written_tractogram_format(ending).needs_grid:
         return ending
     return default_ending() if bundle.tractogram().grid is None else ending
-
-
-def _made_folder(path: str) -> Path:
-    """Return a folder that is there; its parent must be. Raises FileError."""
-    from ..files.paths import at_home
-
-    folder = at_home(path)
-    try:
-        folder.mkdir(exist_ok=True)
-    except OSError as error:
-        raise FileError(
-            f"{folder} cannot be made a folder ({error.strerror or error}); choose another."
-        ) from None
-    return folder

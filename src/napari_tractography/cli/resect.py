@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import argparse
-from typing import Any
 
 from ..errors import InvalidParameterError
 from ..files.formats import listed, written_volume_endings
 from .flags import (
     add_path,
+    check_outputs,
     load_streamlines,
     names_of,
     path_and_label,
@@ -17,17 +17,17 @@ from .flags import (
     weights_help,
 )
 
+HELP = "tell what bundles would lose to a cavity, and how near it comes (research only)"
+DESCRIPTION = (
+    "Count the streamlines of bundles that enter a cavity, with the standard error "
+    "of their share, and measure the least distance of each bundle from the cavity. Every "
+    "streamline keeps its random numbers, so that this is what tracking with the cavity and "
+    "without would give. Research only: no basis for decisions on persons."
+)
 
-def add_resect(commands: Any) -> None:
-    """Add the sub-command to the parser of the command."""
-    parser = commands.add_parser(
-        "resect",
-        help="tell what bundles would lose to a cavity, and how near it comes (research only)",
-        description="Count the streamlines of bundles that enter a cavity, with the standard error "
-        "of their share, and measure the least distance of each bundle from the cavity. Every "
-        "streamline keeps its random numbers, so that this is what tracking with the cavity and "
-        "without would give. Research only: no basis for decisions on persons.",
-    )
+
+def add_flags(parser: argparse.ArgumentParser) -> None:
+    """Add the flags of the sub-command."""
     add_path(parser, "tractograms", "TCK", tractogram_help(), nargs="+")
     add_path(
         parser,
@@ -55,30 +55,25 @@ def add_resect(commands: Any) -> None:
         f"{listed(written_volume_endings())}; NaN where no streamline passes",
     )
     add_path(parser, "--template", "IMAGE", "image whose grid the map shall have")
-    parser.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> int:
     """Print and write the table; return the exit code."""
-    from ..files.paths import check_apart, check_writable
-    from ..files.volume_files import check_volume_target, load_grid, save_volume
+    from ..files.volume_files import load_grid, save_volume
     from ..maps.resection import RESEARCH_ONLY, margin_map, resection
     from ..maps.spreadsheets import resections_table
 
     paths, weights = options.tractograms, options.weights
-    if options.out:
-        check_writable(options.out)
-    if options.map:
-        check_volume_target(options.map)
-        if len(paths) > 1 or options.template is None:
-            raise InvalidParameterError("--map is of one bundle and takes --template too.")
+    if options.map and (len(paths) > 1 or options.template is None):
+        raise InvalidParameterError("--map is of one bundle and takes --template too.")
     if len(weights) not in (0, 1, len(paths)):
         raise InvalidParameterError(
             f"--weights is given {len(weights)} times for {len(paths)} tractograms; give it once, "
             "or as often."
         )
     images = (path_and_label(text)[0] for text in options.cavity)
-    check_apart(options.out, options.map, read=(*paths, *weights, *images, options.template))
+    read = (*paths, *weights, *images, options.template)
+    check_outputs((options.out,), (options.map,), read=read)
     names = names_of(paths)
     grid = load_grid(options.template) if options.map else None
     cavity = [region_source("resect", text, "--cavity").make() for text in options.cavity]

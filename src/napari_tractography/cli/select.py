@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ..errors import FileError, InvalidParameterError, InvalidTractogramError
 from ..files.formats import grid_endings, listed, written_tractogram_format
@@ -34,15 +34,16 @@ ROLES = {
 }
 
 
-def add_select(commands: Any) -> None:
-    """Add the sub-command to the parser of the command."""
-    parser = commands.add_parser(
-        "select",
-        help="take the streamlines of a file that pass regions",
-        description="Take the streamlines of a file that pass regions, or that another file holds "
-        "too, or does not, without tracking again. "
-        "Regions act on the whole path: a segment between two points cannot slip through a sphere.",
-    )
+HELP = "take the streamlines of a file that pass regions"
+DESCRIPTION = (
+    "Take the streamlines of a file that pass regions, or that another file holds "
+    "too, or does not, without tracking again. "
+    "Regions act on the whole path: a segment between two points cannot slip through a sphere."
+)
+
+
+def add_flags(parser: argparse.ArgumentParser) -> None:
+    """Add the flags of the sub-command."""
     add_path(parser, "tractogram", "TCK", tractogram_help())
     add_path(parser, "-o --out", "OUT", "tractogram to write, as TCK", required=True)
     add_path(
@@ -72,7 +73,6 @@ def add_select(commands: Any) -> None:
     add_path(parser, "--out-weights", "OUT.txt", "weights of the streamlines taken, to write")
     add_warp(parser, "take the streamlines of the space of FILE, which are left, to the other")
     add_data_beside(parser)
-    parser.set_defaults(run=run)
 
 
 def _in_groups(tractogram: Tractogram, names: Sequence[str], path: str) -> NDArray[np.int64]:

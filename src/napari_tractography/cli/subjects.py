@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from ..errors import FileError, InvalidParameterError, TractographyError
 from ..files.subjects import SUBJECT, Subject, subjects_of
 from .flags import warp_source
-from .progress import track_with_progress
+from .progress import made_bundle
 
 if TYPE_CHECKING:
     from ..maps.bundle_measures import BundleMeasures
@@ -165,6 +165,7 @@ def _made(
 ) -> Iterator[tuple[str, str]]:
     """Make the bundles of one subject; yield the name of each and what came of it."""
     from ..files.hashing import sha256_of
+    from ..maps.spreadsheets import cell
     from ..recipes.recipe import Recipe
 
     fods: ReadFods = {}  # so that the FOD is read once for all bundles, and only if it is needed
@@ -195,7 +196,7 @@ def _made(
         table.add(
             {
                 **dict(zip(KEYS, (subject.name, bundle.name, str(out)), strict=True)),
-                **{name: _cell(number) for name, number in measures.numbers.items()},
+                **{name: cell(number) for name, number in measures.numbers.items()},
                 **dict(zip(PROOFS, (transferred.digest, inputs, sha256_of(out)), strict=True)),
             }
         )
@@ -212,33 +213,33 @@ def _track_and_write(
     from ..maps.bundle_measures import measure
     from ..maps.scalar_maps import ScalarMap
     from ..recipes.recipe import Recipe
-    from ..tracking.report import Report
 
     assert isinstance(bundle.source, Recipe)
-    inputs, source = bundle.source.read(fods=bundle.fods)
-    bundle.learn(source)
-    report = Report()
-    tracked = track_with_progress(options, inputs, execution, report)
+    inputs, tracked, backend = made_bundle(options, execution, bundle, bundle.source)
     if not len(tracked):  # a row of the table like any other
         logger.warning("%s: %s", out, tracked.why_empty())
-    bundle.adopt(tracked, report.backend)
     tractogram = bundle.tractogram()
     scalars = [dataclasses.replace(ScalarMap.load(path), name=name) for name, path in maps.items()]
     grid = tractogram.grid or inputs.fod.grid  # of a warp, or the subject's own
     measures = measure(tractogram, scalars, grid=grid, name=bundle.name)
-    try:
-        out.parent.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise FileError(
-            f"{out.parent} cannot be made a folder ({error.strerror or error}); choose another."
-        ) from None
+    made_folder(out.parent, parents=True)
     sidecar = sidecar_path(options, out)
     tractogram.save(out, reference=grid, data_beside=options.data_beside)
     if sidecar is not None:
         assert isinstance(bundle.source, Recipe)
-        made = bundle.source.with_result(tractogram, report.backend)
-        made.save(sidecar, bids_sidecar=True)
+        bundle.source.with_result(tractogram, backend).save(sidecar, bids_sidecar=True)
     return measures
+
+
+def made_folder(folder: Path, *, parents: bool = False) -> Path:
+    """Return a folder that is there from now on. Raises FileError when it cannot be made."""
+    try:
+        folder.mkdir(parents=parents, exist_ok=True)
+    except OSError as error:
+        raise FileError(
+            f"{folder} cannot be made a folder ({error.strerror or error}); choose another."
+        ) from None
+    return folder
 
 
 def sidecar_path(options: argparse.Namespace, out: str | Path | None) -> Path | None:
@@ -273,9 +274,3 @@ def fod_source(path: str | Path, recipe: Recipe) -> FodSource:
     return FodSource.file(
         path, basis=recipe.fod.basis, frame=recipe.fod.frame or None, hashed=False
     )
-
-
-def _cell(number: float) -> str:
-    from ..maps.spreadsheets import cell
-
-    return cell(number)

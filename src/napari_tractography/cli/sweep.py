@@ -7,21 +7,21 @@ from typing import Any
 
 from ..errors import InvalidParameterError
 from ..model.parameters import parameter_specs
-from .flags import add_execution, add_path, add_regions, execution_of, region_sources
+from .flags import add_execution, add_path, add_regions, check_outputs, execution_of, region_sources
 from .select import ROLES
 
+HELP = "tell how the streamlines of a recipe depend on a parameter, and where that is flat"
+DESCRIPTION = (
+    "Track the seeds of a recipe with each of several values of a parameter, with "
+    "common random numbers, and compare each with the recipe's own value: fraction of the "
+    "seeds that is accepted, mean length, likeness and, where regions say what is valid, the "
+    "fraction of the streamlines that is. Says around which values the answer is flat: where "
+    "no number differs by more than twice its paired standard error."
+)
 
-def add_sweep(commands: Any) -> None:
-    """Add the sub-command to the parser of the command."""
-    parser = commands.add_parser(
-        "sweep",
-        help="tell how the streamlines of a recipe depend on a parameter, and where that is flat",
-        description="Track the seeds of a recipe with each of several values of a parameter, with "
-        "common random numbers, and compare each with the recipe's own value: fraction of the "
-        "seeds that is accepted, mean length, likeness and, where regions say what is valid, the "
-        "fraction of the streamlines that is. Says around which values the answer is flat: where "
-        "no number differs by more than twice its paired standard error.",
-    )
+
+def add_flags(parser: argparse.ArgumentParser) -> None:
+    """Add the flags of the sub-command."""
     add_path(parser, "recipe", "RECIPE", ".json, as `track` writes it")
     parser.add_argument(
         "--vary",
@@ -34,21 +34,16 @@ def add_sweep(commands: Any) -> None:
     add_path(parser, "--plot", "OUT", "also draw the numbers: .png, .svg or .pdf")
     add_regions(parser, ROLES)
     add_execution(parser)
-    parser.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> int:
     """Write table and plot; return the exit code."""
-    from ..files.paths import check_apart, check_writable
-    from ..maps.plots import check_plot_target, plot_sweep, save_plot
+    from ..maps.plots import plot_sweep, save_plot
     from ..maps.spreadsheets import sweep_table
     from ..maps.sweeps import swept
     from ..recipes.recipe import Recipe
 
-    check_writable(options.out)
-    if options.plot:
-        check_plot_target(options.plot)
-    check_apart(options.out, options.plot, read=(options.recipe,))
+    check_outputs((options.out,), plots=(options.plot,), read=(options.recipe,))
     name, values = varied(options.vary)
     valid = [source.make() for source in region_sources(options, ROLES)]
     inputs = Recipe.load(options.recipe).inputs()

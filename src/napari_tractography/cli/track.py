@@ -52,15 +52,16 @@ if TYPE_CHECKING:
 N_SEEDS = next(spec.default for spec in seeding_specs() if spec.name == "n_per_seed")
 
 
-def add_track(commands: Any) -> None:
-    """Add the sub-command to the parser of the command."""
-    parser = commands.add_parser(
-        "track",
-        help="track streamlines and save them",
-        description="Track streamlines in an FOD. Step, cone, floor and lengths suit its voxels "
-        "and amplitudes unless they are given. A recipe, OUT with the ending .json, is written "
-        "beside the streamlines, from which `replay` makes them again.",
-    )
+HELP = "track streamlines and save them"
+DESCRIPTION = (
+    "Track streamlines in an FOD. Step, cone, floor and lengths suit its voxels "
+    "and amplitudes unless they are given. A recipe, OUT with the ending .json, is written "
+    "beside the streamlines, from which `replay` makes them again."
+)
+
+
+def add_flags(parser: argparse.ArgumentParser) -> None:
+    """Add the flags of the sub-command."""
     add_fod(parser)
     add_path(parser, "-o --out", "OUT", tractogram_help("tractogram to write"), required=True)
     parser.add_argument(
@@ -109,7 +110,6 @@ def add_track(commands: Any) -> None:
     group = parser.add_argument_group("tracking parameters")
     for spec in parameter_specs():
         add_parameter_flag(group, spec)
-    parser.set_defaults(run=run)
 
 
 def _add_seeds(parser: argparse.ArgumentParser) -> None:

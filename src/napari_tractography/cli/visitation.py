@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import argparse
-from typing import Any
 
-from .flags import add_map, add_path
+from .flags import add_map, add_path, check_outputs
+
+HELP = "map how probable it is that a streamline visits each voxel, with its error"
+DESCRIPTION = (
+    "Estimate the probability that a streamline visits each voxel, as the fraction "
+    "of the streamlines of a file that do, with its Monte-Carlo standard error, "
+    "sqrt(p (1 - p) / n): streamlines from independent seeds are independent trials."
+)
 
 
-def add_visitation(commands: Any) -> None:
-    """Add the sub-command to the parser of the command."""
-    parser = commands.add_parser(
-        "visitation",
-        help="map how probable it is that a streamline visits each voxel, with its error",
-        description="Estimate the probability that a streamline visits each voxel, as the fraction "
-        "of the streamlines of a file that do, with its Monte-Carlo standard error, "
-        "sqrt(p (1 - p) / n): streamlines from independent seeds are independent trials.",
-    )
+def add_flags(parser: argparse.ArgumentParser) -> None:
+    """Add the flags of the sub-command."""
     add_map(parser)
     add_path(parser, "--error", "OUT", "also write the standard error")
     parser.add_argument(
@@ -35,18 +34,15 @@ def add_visitation(commands: Any) -> None:
         default=[],
         help="print the probability there, RAS+ mm; may be repeated",
     )
-    parser.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> int:
     """Write the maps; return the exit code."""
-    from ..files.paths import check_apart
-    from ..files.volume_files import check_volume_target, load_grid, save_volume
+    from ..files.volume_files import load_grid, save_volume
     from ..maps.visitation import visitation
 
-    for path in filter(None, (options.out, options.error)):
-        check_volume_target(path)
-    check_apart(options.out, options.error, read=(options.tractogram, options.template))
+    read = (options.tractogram, options.template)
+    check_outputs(volumes=(options.out, options.error), read=read)
     points = [_point(text) for text in options.at]
     found = visitation(options.tractogram, load_grid(options.template), ends_only=options.ends_only)
     said = [found.at(point) for point in points]
