@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from os import PathLike
 
@@ -24,6 +24,8 @@ from .chunks import weighted_chunks
 from .spreadsheets import Table
 
 logger = logging.getLogger(__name__)
+
+Find = Callable[[NDArray[np.float32]], NDArray[np.int64]]  # from points to labels
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -139,7 +141,7 @@ def connectome(
             f"The labels have shape {whole.shape} but their grid has {grid.shape}; give the grid "
             "of the labels, or their affine."
         )
-    find = _NearestLabels(whole, grid, radius_mm) if radius_mm else _LabelsAt(whole, grid)
+    find = _nearest_labels(whole, grid, radius_mm) if radius_mm else _labels_at(whole, grid)
     n = len(names)
     counts, totals = np.zeros(n * n), np.zeros(n * n)
     n_streamlines = n_assigned = 0
@@ -205,28 +207,25 @@ def _checked_labels(labels: ArrayLike) -> tuple[NDArray[np.int64], NDArray[np.in
     return whole, names
 
 
-class _LabelsAt:
-    """Gives the label of the voxel around each of (n, 3) points, 0 outside the image."""
+def _labels_at(image: NDArray[np.int64], grid: Grid) -> Find:
+    """Return what gives the label of the voxel around each of (n, 3) points, 0 outside."""
 
-    def __init__(self, labels: NDArray[np.int64], grid: Grid) -> None:
-        self._labels, self._grid = labels, grid
-
-    def __call__(self, points: NDArray[np.float32]) -> NDArray[np.int64]:
-        inside = self._grid.contains(points)
-        voxels = self._grid.nearest_voxels(points[inside])
+    def find(points: NDArray[np.float32]) -> NDArray[np.int64]:
+        inside = grid.contains(points)
         found = np.zeros(len(points), np.int64)
-        found[inside] = self._labels[tuple(voxels.T)]
+        found[inside] = image[tuple(grid.nearest_voxels(points[inside]).T)]
         return found
 
+    return find
 
-class _NearestLabels:
-    """Gives the label nearest to each of (n, 3) points, 0 where none is near enough."""
 
-    def __init__(self, labels: NDArray[np.int64], grid: Grid, radius_mm: float) -> None:
-        voxels = np.argwhere(labels > 0)
-        self._labels, self._radius_mm = labels[tuple(voxels.T)], radius_mm
-        self._tree = cKDTree(grid.to_mm(voxels))
+def _nearest_labels(image: NDArray[np.int64], grid: Grid, radius_mm: float) -> Find:
+    """Return what gives the label nearest to each of (n, 3) points, 0 where none is near enough."""
+    voxels = np.argwhere(image > 0)
+    labels, tree = image[tuple(voxels.T)], cKDTree(grid.to_mm(voxels))
 
-    def __call__(self, points: NDArray[np.float32]) -> NDArray[np.int64]:
-        distances, nearest = self._tree.query(points.astype(np.float64))
-        return np.asarray(np.where(distances <= self._radius_mm, self._labels[nearest], 0))
+    def find(points: NDArray[np.float32]) -> NDArray[np.int64]:
+        distances, nearest = tree.query(points.astype(np.float64))
+        return np.asarray(np.where(distances <= radius_mm, labels[nearest], 0))
+
+    return find

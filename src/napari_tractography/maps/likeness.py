@@ -27,12 +27,8 @@ _PAIRS = 1 << 15  # of streamlines at a time: DIPY lets no other thread of Pytho
 Advance = Callable[[float], None]  # gets the fraction that is done; may raise to end the work
 
 
-def _unheard(_fraction: float) -> None:
-    """Report no progress."""
-
-
 def mean_closest_distances(
-    tractogram: Tractogram, others: Tractogram, *, advance: Advance = _unheard
+    tractogram: Tractogram, others: Tractogram, *, advance: Advance = lambda _fraction: None
 ) -> NDArray[np.float32]:
     """Return the mean closest distance of each streamline to each other one, mm.
 
@@ -55,7 +51,7 @@ def mean_closest_distances(
 
 
 def distances_to_bundle(
-    tractogram: Tractogram, *, advance: Advance = _unheard
+    tractogram: Tractogram, *, advance: Advance = lambda _fraction: None
 ) -> NDArray[np.float32]:
     """Return how far each streamline lies from its bundle: (n_streamlines,) float32 mean closest
     mm.
@@ -82,7 +78,7 @@ def like_these(
     numbers: ArrayLike,
     *,
     max_distance_mm: float,
-    advance: Advance = _unheard,
+    advance: Advance = lambda _fraction: None,
 ) -> NDArray[np.int64]:
     """Return the streamlines that run like some of them, those included: (n,) int64, rising.
 

@@ -135,12 +135,7 @@ def sweep_table(found: Sweep) -> Table:
         pairs = [(found.measured[name][k], found.errors[name][k]) for name in names]
         flags = int(k == found.chosen), int(low <= value <= high)
         numbers = (value, *flags, found.n_seeds, int(found.n_streamlines[k]))
-        rows.append(
-            tuple(
-                cell(float(x) if isinstance(x, float) else x)
-                for x in (*numbers, *(x for pair in pairs for x in pair))
-            )
-        )
+        rows.append(tuple(map(cell, (*numbers, *(x for pair in pairs for x in pair)))))
     header = (found.name, "is_chosen", "is_flat", "n_seeds", "n_streamlines", *more)
     return Table(header, tuple(rows))
 

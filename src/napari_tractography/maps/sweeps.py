@@ -42,10 +42,6 @@ MEASURES = {
 Seen = Callable[[int, float, Tractogram], object]  # number of the value, the value, what it gave
 
 
-def _unseen(_number: int, _value: float, _tractogram: Tractogram) -> None:
-    """Look at no streamlines."""
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class Sweep:
     """What each value of a parameter gave.
@@ -178,7 +174,7 @@ def swept(
     *,
     valid: Sequence[Region] = (),
     include_rule: str = "all",
-    seen: Seen = _unseen,
+    seen: Seen = lambda _number, _value, _tractogram: None,
 ) -> Sweep:
     """Track an input with each of several values; see :func:`sweep`.
 

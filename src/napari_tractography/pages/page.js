@@ -808,7 +808,7 @@
       const camera = this.page.camera;
       this.look(camera?.forward ?? FORWARD, camera?.up ?? [0, 0, 1]);
       if (!camera) return;
-      this.view.centre.set(...camera.center);
+      this.view.centre.set(...camera.center_mm);
       this.view.height = Math.max(camera.height_mm, camera.width_mm / this.aspect);
     }
 

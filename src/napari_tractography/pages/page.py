@@ -12,8 +12,8 @@ import hashlib
 import html
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from functools import cache
 from importlib.resources import files
 from os import PathLike
@@ -28,6 +28,7 @@ from ..files.paths import at_home, check_writable, written_whole
 from ..geometry.grid import Grid
 from ..geometry.units import MM, per_mm
 from ..recipes.project import Project
+from ..streamlines.joining import of_points
 from ..streamlines.tractogram import Tractogram
 from ..version import __version__
 from .live import Live
@@ -204,7 +205,7 @@ def save_page(
         "is_anatomical": is_anatomical,
         "units_a_mm": per_mm(unit),
         "theme": theme,
-        "camera": None if camera is None else _camera_content(camera),
+        "camera": None if camera is None else asdict(camera),
         "bundles": [
             _bundle_content(
                 each,
@@ -280,16 +281,8 @@ def _drawable(bundle: PageBundle, every: int) -> PageBundle:
         )
     colour = bundle.colour
     if not isinstance(colour, str):
-        colour = np.concatenate(
-            [np.empty((0, 3), np.uint8), *(colour[part] for part in _parts(tractogram, numbers))]
-        )
+        colour = of_points(colour, tractogram.offsets, numbers)
     return replace(bundle, tractogram=chosen, colour=colour)
-
-
-def _parts(tractogram: Tractogram, numbers: NDArray[np.int64]) -> Iterator[slice]:
-    """Yield which points some streamlines have."""
-    for number in numbers:
-        yield slice(int(tractogram.offsets[number]), int(tractogram.offsets[number + 1]))
 
 
 def _box(
@@ -318,12 +311,12 @@ def _bundle_content(
     tractogram, colour = bundle.tractogram, bundle.colour
     steps = np.rint(tractogram.points.astype(np.float64) / step_mm).astype(np.int64)
     low = steps.min(axis=0) if len(steps) else np.zeros(3, np.int64)
-    meaning = DIRECTION_MEANING[is_anatomical] if _is_direction(colour) else bundle.meaning
+    is_direction = isinstance(colour, str) and colour == DIRECTION
     return {
         "name": bundle.name,
         "visible": bundle.is_visible,
         "colour": colour if isinstance(colour, str) else "points",
-        "meaning": meaning,
+        "meaning": DIRECTION_MEANING[is_anatomical] if is_direction else bundle.meaning,
         "width": bundle.width,
         "opacity": bundle.opacity,
         "digest": bundle.digest,
@@ -334,20 +327,6 @@ def _bundle_content(
         "colours": None
         if isinstance(colour, str)
         else stored(pack(np.diff(colour.astype(np.int64), axis=0, prepend=0))),
-    }
-
-
-def _is_direction(colour: str | NDArray[np.uint8]) -> bool:
-    return isinstance(colour, str) and colour == DIRECTION
-
-
-def _camera_content(camera: Camera) -> dict[str, Any]:
-    return {
-        "center": camera.center_mm,
-        "forward": camera.forward,
-        "up": camera.up,
-        "height_mm": camera.height_mm,
-        "width_mm": camera.width_mm,
     }
 
 

@@ -23,7 +23,6 @@ from ..fields.readings import AUTO, DEFAULT_FRAMES
 from ..files.fods import fod_reader
 from ..files.hashing import sha256_of
 from ..files.image_files import existing_image, image_sha256, is_remote
-from ..files.paths import existing_file
 from ..files.servers import allow_server, check_allowed
 from ..geometry.grid import Grid
 from ..geometry.warps import Warp
@@ -33,7 +32,7 @@ from ..model.regions import Region
 from ..model.seeds import Seeds
 from ..model.tissues import Tissues
 from .image_sources import ImageReading, reading_of
-from .volume_sources import VolumeSource, located, warn_if_changed
+from .volume_sources import VolumeSource, located, named, warn_if_changed
 
 logger = logging.getLogger(__name__)
 
@@ -87,14 +86,10 @@ class FodSource:
 
         Raises FileError when there is no such file, or it cannot be read.
         """
-        file = existing_file(path).absolute()
-        digest = sha256_of(file) if hashed else ""
-        used = frame or DEFAULT_FRAMES.get(basis, "")
         return cls(
-            path=str(file),
-            sha256=digest,
+            *named(path, hashed),
             basis=basis,
-            frame=used,
+            frame=frame or DEFAULT_FRAMES.get(basis, ""),
             kind=kind,
             axes=axes or "",
             order=order or "",

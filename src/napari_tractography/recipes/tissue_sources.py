@@ -8,11 +8,9 @@ from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
 
-from ..files.hashing import sha256_of
-from ..files.paths import existing_file
 from ..files.tissue_files import read_tissues
 from ..model.tissues import FREESURFER_LABELS, Tissues, labels_of
-from .volume_sources import located, warn_if_changed
+from .volume_sources import located, named, warn_if_changed
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,9 +37,7 @@ class TissueSource:
         there is no such file, or it cannot be read; InvalidTissuesError when the mapping names
         another tissue.
         """
-        file = existing_file(path).absolute()
-        labels = () if mapping is None else labels_of(mapping)
-        return cls(str(file), sha256_of(file) if hashed else "", labels)
+        return cls(*named(path, hashed), () if mapping is None else labels_of(mapping))
 
     @property
     def mapping(self) -> Mapping[int, Collection[int]]:

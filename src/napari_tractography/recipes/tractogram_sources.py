@@ -9,11 +9,10 @@ from pathlib import Path
 
 from ..errors import FileError, InvalidTractogramError
 from ..files.hashing import sha256_of
-from ..files.paths import existing_file
 from ..files.weights import load_weights
 from ..streamlines.tractogram import Tractogram, load_tractogram
 from .edits import Edit, edited
-from .volume_sources import located, warn_if_changed
+from .volume_sources import located, named, warn_if_changed
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,8 +28,7 @@ class WeightsSource:
         cls, path: str | PathLike[str], *, name: str = "", hashed: bool = True
     ) -> WeightsSource:
         """Name a file, with its present SHA-256 unless not `hashed`."""
-        file = existing_file(path).absolute()
-        return cls(str(file), sha256_of(file) if hashed else "", name)
+        return cls(*named(path, hashed), name)
 
     def put_on(self, tractogram: Tractogram, folder: Path | None = None) -> Tractogram:
         """Return a tractogram with these weights; warn when the file has changed.
@@ -64,8 +62,7 @@ class TractogramFile:
 
         Raises FileError when there is no such file, or it cannot be read.
         """
-        file = existing_file(path).absolute()
-        return cls(str(file), sha256_of(file) if hashed else "")
+        return cls(*named(path, hashed))
 
     def read(self) -> Tractogram:
         """Read the streamlines with their weights, before all edits; warn when the file changed.

@@ -50,6 +50,15 @@ def located(path: str, folder: Path | None) -> Path:
         raise
 
 
+def named(path: str | PathLike[str], hashed: bool) -> tuple[str, str]:
+    """Return the absolute path of a file, and its SHA-256 now; "" if not `hashed`.
+
+    Raises FileError when there is no such file, or it cannot be read.
+    """
+    file = existing_file(path).absolute()
+    return str(file), sha256_of(file) if hashed else ""
+
+
 def names_of(path: str) -> tuple[str, ...]:
     """Return what the file of a path may be called: its name here, and that of a Windows path."""
     return tuple(dict.fromkeys((Path(path).name, PureWindowsPath(path).name)))
@@ -81,8 +90,7 @@ class VolumeSource:
         cls, path: str | PathLike[str], *, label: int | None = None, hashed: bool = True
     ) -> VolumeSource:
         """Name a file, with its present SHA-256 unless not `hashed`."""
-        file = existing_file(path).absolute()
-        return cls(path=str(file), sha256=sha256_of(file) if hashed else "", label=label)
+        return cls(*named(path, hashed), label=label)
 
     @classmethod
     def of_array(cls, mask: ArrayLike, grid: Grid) -> VolumeSource:

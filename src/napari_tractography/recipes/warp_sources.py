@@ -9,10 +9,9 @@ from os import PathLike
 from pathlib import Path
 
 from ..files.hashing import sha256_of
-from ..files.paths import existing_file
 from ..files.warp_files import AUTO, load_warp
 from ..geometry.warps import Warp
-from .volume_sources import located, warn_if_changed
+from .volume_sources import located, named, warn_if_changed
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,8 +24,7 @@ class WarpFile:
     @classmethod
     def of(cls, path: str | PathLike[str], *, hashed: bool = True) -> WarpFile:
         """Name a file, with its present SHA-256 unless not `hashed`."""
-        file = existing_file(path).absolute()
-        return cls(str(file), sha256_of(file) if hashed else "")
+        return cls(*named(path, hashed))
 
     def found(self, folder: Path | None, *, hashed: bool) -> tuple[Path, WarpFile]:
         """Return where the file is, and this with its SHA-256; warn when it has changed."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any, Generic, TypeVar
 
 import numpy as np
@@ -69,28 +69,11 @@ def end_to_end(
     return np.concatenate(points), offsets
 
 
-def joined(parts: Iterable[Any], n_seeds: int | None) -> dict[str, Any] | None:
-    """Return the arrays of tractograms one after the other, by name; None where there are none.
-
-    See :meth:`~napari_tractography.streamlines.tractogram.Tractogram.concatenate`.
-    """
-    known_parts = list(parts) if isinstance(parts, Sequence) else []
-    joining = Joining(n_seeds, sum(part.n_points for part in known_parts))
-    for part in known_parts or parts:
-        joining.add(part)
-    return joining.columns()
-
-
 class Joining:
     """Tractograms that are put one after the other as they come.
 
-    Parameters
-    ----------
-    n_seeds : int, optional
-        How many seeds they will have tried in the end: memory is made for as many, and not in
-        steps.
-    n_points : int
-        How many points there will be at least.
+    Memory is made for `n_points`, and then, where it is known that they will have tried `n_seeds`
+    in the end, for as many.
     """
 
     def __init__(self, n_seeds: int | None = None, n_points: int = 0) -> None:

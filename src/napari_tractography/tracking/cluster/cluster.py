@@ -13,7 +13,6 @@ import time
 from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self, Unpack
 
 from ...errors import BackendError, InvalidParameterError
@@ -75,12 +74,7 @@ class Cluster:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_error: object) -> None:
         self.close()
 
     @property
@@ -100,28 +94,12 @@ class Cluster:
     def iter_chunks(
         self, plan: Plan, execution: Execution, report: Report
     ) -> Generator[Tractogram, None, None]:
-        """Track the seeds of a plan; yield chunks in seed order.
+        """Track the seeds of a plan on the host; yield chunks in seed order, and fill the report.
 
-        Parameters
-        ----------
-        plan : Plan
-            On the host.
-        execution : Execution
-            Of which `block` are the seeds of a task, and `n_threads` the CPU threads of one, by
-            default 1: a worker runs as many at once as Dask gives it threads.
-        report : Report
-            Filled.
-
-        Yields
-        ------
-        Tractogram
-            Empty ones of no seeds while nothing is ready. Closing the generator cancels all tasks.
-
-        Raises
-        ------
-        BackendError
-            When too many workers are lost, in one sentence; a LostClusterError when the scheduler
-            is.
+        Of the execution `block` are the seeds of a task, and `n_threads` the CPU threads of one, by
+        default 1: a worker runs as many at once as Dask gives it threads. Empty chunks of no seeds
+        come while nothing is ready; closing the generator cancels all tasks. Raises BackendError
+        when too many workers are lost; a LostClusterError when the scheduler is.
         """
         with contextlib.closing(self._results(plan, execution, report)) as results:
             for done in results:
@@ -189,34 +167,15 @@ class Cluster:
     ) -> Generator[tuple[int, Any] | None, None, None]:
         """Call a function on the workers, and yield what it returns, as that comes.
 
-        A call goes to the same worker as one of the same number before, while workers stay, where
-        it finds what it kept.
-
-        Parameters
-        ----------
-        function : callable
-            Of a module that workers have.
-        calls : sequence of tuple
-            The first arguments of each call.
-        shared : object
-            The last argument of all.
-
-        Yields
-        ------
-        tuple of int and object, or None
-            The number of the call, and what it returned; None now and then meanwhile. Closing the
-            generator cancels what is not done.
-
-        Raises
-        ------
-        BackendError
-            When too many workers are lost; a LostClusterError when the scheduler is.
+        The function is of a module that workers have; `calls` are the first arguments of each call,
+        `shared` the last of all. A call goes to the same worker as one of the same number before,
+        while workers stay, where it finds what it kept. Yielded are the number of a call and what
+        it returned, and None now and then meanwhile; closing the generator cancels what is not
+        done. Raises BackendError when too many workers are lost; a LostClusterError when the
+        scheduler is.
         """
         with self._explained():
-            while not self.n_workers:
-                yield from self._connection.reconnected()
-                yield None
-                time.sleep(HEARTBEAT_S)
+            yield from self._until_there()
             self._compare_versions()
             addresses = sorted(self._connection.known)
             there = self.client.scatter(shared, broadcast=True, hash=False)
@@ -261,11 +220,8 @@ class Cluster:
         """Yield what is made of ranges of seeds, in seed order; None now and then meanwhile."""
         report.begin(self.name, "asked for")
         with self._explained():
-            while not self.n_workers:
-                report.phase = WAITING
-                yield from self._connection.reconnected()
-                yield None
-                time.sleep(HEARTBEAT_S)
+            report.phase = "" if self.n_workers else WAITING
+            yield from self._until_there()
             report.phase = ""
             self._compare_versions()
             report.begin(self.name, f"asked for, {self.n_threads} threads")
@@ -279,6 +235,13 @@ class Cluster:
                         report.add("tracking", busy)
                         report.backend = f"{self._named(len(known))} ({done.backend})"
                     yield done
+
+    def _until_there(self) -> Generator[None, None, None]:
+        """Yield None now and then until there are workers."""
+        while not self.n_workers:
+            yield from self._connection.reconnected()
+            yield None
+            time.sleep(HEARTBEAT_S)
 
     # -- workers -------------------------------------------------------------------------------
 
