@@ -21,10 +21,7 @@ class TerminatedError(BaseException):
 class Signals:
     """In its block TerminatedError is raised where SIGTERM comes, instead of ending at once.
 
-    Attributes
-    ----------
-    is_interrupted : bool
-        Whether SIGINT came, which raises KeyboardInterrupt as ever; others may have caught that.
+    `is_interrupted` tells whether SIGINT came: others may have caught the KeyboardInterrupt.
     """
 
     def __init__(self) -> None:

@@ -182,17 +182,8 @@ def written_whole(
     is missing or cannot be written, or the disk is full; GivenUpError when it is no longer wanted,
     see :func:`dropped_after`.
 
-    Parameters
-    ----------
-    path : path-like
-        Where the file shall be. A symbolic link is followed, not replaced.
-    name_in_the_end : callable, optional
-        Asked when all is written: another name in the same folder, where it shall not be this one.
-
-    Yields
-    ------
-    pathlib.Path
-        What to write instead.
+    A symbolic link is followed, not replaced. `name_in_the_end` is asked when all is written:
+    another name in the same folder, where it shall not be this one.
     """
     wanted = at_home(path)
     try:

@@ -55,18 +55,10 @@ class StoredRows:
 def unpacked(
     values: NDArray[np.float32], folder: str | PathLike[str] | None = None
 ) -> NDArray[np.float32]:
-    """Return an array that lies in a temporary file, which ends with it.
+    """Return an (n, n_coefficients) array that lies in a temporary file, which ends with it.
 
-    Parameters
-    ----------
-    values : (n, n_coefficients) float32
-    folder : path-like, optional
-        By default the system's for temporary files.
-
-    Raises
-    ------
-    FileError
-        When there is no room, or no such folder.
+    By default in the system's folder for these. Raises FileError when there is no room, or no such
+    folder.
     """
     where = None if folder is None else Path(folder)
     try:

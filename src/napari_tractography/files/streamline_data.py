@@ -36,14 +36,9 @@ class StreamlineData:
     def picked(
         self, numbers: NDArray[np.int64], of_points: Callable[[NDArray[Any]], NDArray[Any]]
     ) -> StreamlineData:
-        """Return the data of other streamlines made of these.
+        """Return the data of other streamlines, each made of the one of that number.
 
-        Parameters
-        ----------
-        numbers : (n,) int64
-            Of each new streamline, that which it comes from.
-        of_points : callable
-            Takes values at all points; returns those at the points of the new streamlines.
+        `of_points` takes values at all points; returns those at the points of the new streamlines.
         """
         if not self:
             return self

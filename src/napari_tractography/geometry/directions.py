@@ -21,22 +21,13 @@ ConeFunction = Callable[[NDArray[np.float64], NDArray[np.float64]], NDArray[np.b
 
 @lru_cache(maxsize=8)
 def direction_set(n_directions: int) -> NDArray[np.float32]:
-    """Return an antipodally symmetric set of unit vectors.
+    """Return an antipodally symmetric set of an even number of unit vectors, read-only.
 
     The half set is the Fibonacci lattice on the half sphere (Swinbank & Purser, Q. J. R.
     Meteorol. Soc. 132, 2006): closed form for any size, without iterations that amplify
     rounding, and with 362 directions as even as electrostatic repulsion (mean distance of a
-    random direction to the set 2.89 against 2.87 degrees).
-
-    Parameters
-    ----------
-    n_directions : int
-        Size of the full set, even.
-
-    Returns
-    -------
-    (n_directions, 3) float32, read-only
-        Unit vectors; the second half is minus the first.
+    random direction to the set 2.89 against 2.87 degrees). Returned are (n_directions, 3) float32;
+    the second half is minus the first.
     """
     half = n_directions // 2
     index = np.arange(half)
@@ -53,15 +44,10 @@ def function_cone(n_directions: int, function: ConeFunction) -> tuple[NDArray[np
     """Evaluate a boolean function of two directions on a set of so many, once.
 
     ``function(current, candidates)`` takes a (3,) unit vector and (n, 3) unit vectors, RAS+, and
-    returns (n,) bool: which candidates may follow. Raises InvalidParameterError when it returns
-    another shape or dtype, or allows nothing at all.
-
-    Returns
-    -------
-    allowed : (n_directions, n_directions) uint8, read-only
-        1 where the second direction may follow the first.
-    reach_deg : float
-        No direction is allowed that is further from the current one, in degrees.
+    returns (n,) bool: which candidates may follow. Returned are (n_directions, n_directions) uint8,
+    read-only, 1 where the second direction may follow the first, and how far, in degrees, a
+    direction that is allowed may be from the current one at most. Raises InvalidParameterError when
+    the function returns another shape or dtype, or allows nothing at all.
     """
     units = direction_set(n_directions).astype(np.float64)
     cone = np.empty((n_directions, n_directions), dtype=np.uint8)

@@ -93,14 +93,8 @@ def helix_angles_deg(
 
     The angle between a fibre, seen from the axis, and the circle around it: 0 runs around, 90
     along the axis. A right-handed helix has positive angles, as fibres inside the left ventricle
-    (Streeter et al., Circulation Research 24, 339, 1969).
-
-    Parameters
-    ----------
-    points_mm : (n, 3) array_like
-        RAS+ mm. What lies on the axis has no angle: NaN.
-    directions : (n, 3) array_like
-        RAS+, of any length and either sense.
+    (Streeter et al., Circulation Research 24, 339, 1969). Points are (n, 3) RAS+ mm; what lies on
+    the axis has no angle: NaN. Directions are (n, 3) RAS+, of any length and either sense.
     """
     outwards = axis.outwards(points_mm)
     reach = np.linalg.norm(np.subtract(axis.end_mm, axis.start_mm))
@@ -118,12 +112,8 @@ def helix_angles_deg(
 def elevations_deg(directions: ArrayLike, axis: Axis | None = None) -> NDArray[np.float64]:
     """Return how steeply fibres rise from the plane across an axis, (n,) float64, 0 to 90 degrees.
 
-    Parameters
-    ----------
-    directions : (n, 3) array_like
-        RAS+, of any length and either sense.
-    axis : Axis, optional
-        By default one from inferior to superior.
+    Directions are (n, 3) RAS+, of any length and either sense; the axis is by default one from
+    inferior to superior.
     """
     units = np.asarray(directions, dtype=np.float64)
     up = np.array([0.0, 0.0, 1.0]) if axis is None else axis.direction

@@ -66,14 +66,8 @@ def cluster(tractogram: Tractogram, *, distance_mm: float = DISTANCE_MM) -> Clus
     """Cluster streamlines.
 
     Of more than :data:`MAX_SAMPLE` streamlines a random part, always the same, decides what
-    clusters there are, and the :data:`MAX_CLUSTERS` largest count.
-
-    Parameters
-    ----------
-    tractogram : Tractogram
-    distance_mm : float
-        A streamline farther than this from all clusters, point by point on average, makes another.
-        They reach twice as far.
+    clusters there are, and the :data:`MAX_CLUSTERS` largest count. A streamline farther than the
+    distance from all clusters, point by point on average, makes another. They reach twice as far.
     """
     lines = evenly_thinned(tractogram)
     lines = lines[np.diff(tractogram.offsets) > 0]

@@ -27,23 +27,11 @@ logger = logging.getLogger(__name__)
 
 
 class PassCounter:
-    """Counts the streamlines that pass each voxel, as they come.
+    """Counts the streamlines that pass each voxel, as they come; see :func:`density`.
 
-    Raises InvalidParameterError when the grid is of another type, such as a path.
-
-    Parameters
-    ----------
-    dtype : type
-        Of the counts: np.int32, or np.float64 for sums of weights.
-    ends_only : bool
-        See :func:`density`.
-
-    Attributes
-    ----------
-    counts : (x, y, z) array of that type
-    grid : Grid
-    n_streamlines : int
-        That were counted, passing or not.
+    `counts`, (x, y, z), are np.int32, or np.float64 for sums of weights; `n_streamlines` are those
+    that were counted, passing or not. Raises InvalidParameterError when the grid is of another
+    type, such as a path.
     """
 
     def __init__(self, grid: Grid | Fod, dtype: Any, *, ends_only: bool = False) -> None:

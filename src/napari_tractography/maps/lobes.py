@@ -46,15 +46,9 @@ def lobe_symmetry(
     between those in which tournier07 and its legacy form are orthonormal: either of these would
     favour one of the two.
 
-    Parameters
-    ----------
-    rows : (n,) int64
-        Rows of `fod.values` to use, thinned out where there are more than :data:`MAX_VOXELS`.
-
-    Returns
-    -------
-    above, below : (n_blocks, n_bases) float64
-        What each block adds to the numerator and to the denominator of the score.
+    `rows`, (n,) int64, are those of `fod.values` to use, thinned out where there are more than
+    :data:`MAX_VOXELS`. Returned is what each block adds to the numerator and to the denominator of
+    the score, (n_blocks, n_bases) float64 each.
     """
     rows = rows[:: -(-len(rows) // MAX_VOXELS)]
     blocks = voxel_blocks(fod)[rows]

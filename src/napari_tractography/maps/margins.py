@@ -28,17 +28,10 @@ NEIGHBOURS = 1 << 10  # segments, or points, whose voxels are sought at once
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Nearest:
-    """The shortest way from streamlines to a region.
+    """The shortest way from streamlines to a region."""
 
-    Attributes
-    ----------
-    mm : float
-        Its length; infinite without streamlines.
-    line_mm : (2, 3) float64
-        Its ends, RAS+ mm: on the streamlines, and on the region.
-    """
-
-    mm: float
+    mm: float  # its length; infinite without streamlines
+    # (2, 3) float64: its ends, RAS+ mm: on the streamlines, and on the region.
     line_mm: NDArray[np.float64]
 
     @classmethod

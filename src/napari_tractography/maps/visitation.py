@@ -69,17 +69,8 @@ class Visitation:
     def n_more(self, standard_error: float) -> int:
         """Return how many more streamlines make no standard error larger than this; 0 is enough.
 
-        Where all probabilities are 0 or 1 it goes by :attr:`hidden_error`.
-
-        Parameters
-        ----------
-        standard_error : float
-            That is wanted, such as 0.002.
-
-        Raises
-        ------
-        InvalidParameterError
-            When it is not between 0 and 1.
+        Where all probabilities are 0 or 1 it goes by :attr:`hidden_error`. Raises
+        InvalidParameterError when the error is not between 0 and 1.
         """
         if not 0 < standard_error < 1:
             raise InvalidParameterError(
@@ -93,10 +84,7 @@ class Visitation:
     def at(self, point_mm: ArrayLike) -> str:
         """Return the probability at a (3,) RAS+ mm point in words, "0.031 ± 0.002".
 
-        Raises
-        ------
-        InvalidParameterError
-            When it is no point.
+        Raises InvalidParameterError when it is no point.
         """
         if np.shape(point_mm) != (3,):
             raise InvalidParameterError(f"{point_mm!r} is no point; give x, y and z in RAS+ mm.")

@@ -40,26 +40,10 @@ def make_cohort(
 ) -> list[PhantomSubject]:
     """Return a drawing as it is in each of `n` subjects, on one grid.
 
-    Bundles are moved by a smooth displacement of their own in each subject; in every so many-th
-    there is a lesion, without fibres, which cuts the first bundle.
-
-    Parameters
-    ----------
-    n : int
-    name : str
-        Of :data:`~napari_tractography.model.phantoms.PHANTOMS`.
-    displacement_vox : float
-        The largest displacement along each axis.
-    lesion_every : int
-        3: a third of the subjects, the last of each three; 0: none.
-    random_seed : int
-    lmax : int
-        Largest degree.
-
-    Raises
-    ------
-    InvalidParameterError
-        When there is no such phantom.
+    The drawing is one of :data:`~napari_tractography.model.phantoms.PHANTOMS`. Bundles are moved by
+    a smooth displacement of their own in each subject, at most so many voxels along each axis; in
+    every so many-th, 0 for none, there is a lesion, without fibres, which cuts the first bundle.
+    Raises InvalidParameterError when there is no such phantom.
     """
     phantom = drawing(name)
     shape = np.array(phantom.shape)

@@ -60,20 +60,12 @@ class Phantom:
 
 
 def make_phantom(name: str, *, affine: ArrayLike | None = None, lmax: int = PHANTOM_LMAX) -> Fod:
-    """Return the FOD of a phantom, in the tournier07 basis.
+    """Return the FOD of one of :data:`PHANTOMS`, in the tournier07 basis.
 
-    Raises InvalidParameterError when there is no such phantom or lmax makes no sense;
+    The bundles lie in the voxels, so that they, their directions and their streamlines turn,
+    stretch and mirror with a (4, 4) affine, voxel coordinates to RAS+ mm. Raises
+    InvalidParameterError when there is no such phantom or lmax is not even, from 2;
     InvalidGridError when the affine cannot be inverted.
-
-    Parameters
-    ----------
-    name : str
-        One of :data:`PHANTOMS`.
-    affine : (4, 4) array_like, optional
-        Voxel coordinates to RAS+ mm. The bundles lie in the voxels, so that they, their
-        directions and their streamlines turn, stretch and mirror with the affine.
-    lmax : int
-        Largest degree: even, from 2.
     """
     phantom = drawing(name)
     if lmax not in range(2, MAX_LMAX + 1, 2):

@@ -127,8 +127,8 @@ class Seeds:
             )
         return self._draw(_count(n), first)
 
-    def _drawn_by(self, draw: Callable[[int, int], Seeds]) -> Seeds:
-        self._draw = draw
+    def _drawn_by(self, method: str, arguments: tuple[Any, ...], key: int, first: int) -> Seeds:
+        self._draw = partial(_redraw, method, arguments, key, first)
         return self
 
     @property
@@ -199,8 +199,7 @@ class Seeds:
                 f"Seeds within {radius:g} mm of {centre.tolist()} lie too far out for float32; "
                 "give a place and a radius of the image's size."
             )
-        draw = partial(_redraw, "in_sphere", (centre, radius), random_seed, first)
-        return cls(positions)._drawn_by(draw)
+        return cls(positions)._drawn_by("in_sphere", (centre, radius), random_seed, first)
 
     @classmethod
     def in_mask(
@@ -247,8 +246,9 @@ class Seeds:
         which = np.minimum((pick * len(indices)).astype(np.int64), len(indices) - 1)
         with on_its_device(held):
             chosen = host_array(indices[library_of(held).asarray(which)])
-        draw = partial(_redraw, "in_mask", (held, grid), random_seed, first)
-        return cls._in_voxels(grid, chosen, ids, random_seed)._drawn_by(draw)
+        return cls._in_voxels(grid, chosen, ids, random_seed)._drawn_by(
+            "in_mask", (held, grid), random_seed, first
+        )
 
     @classmethod
     def in_each_voxel(
@@ -298,8 +298,9 @@ class Seeds:
         held, grid, indices = voxels_of_mask(mask, affine)
         ids = _ids(n, first)
         chosen = host_array(indices)[voxels_in_turn(ids, len(indices))]
-        draw = partial(_redraw, "in_turn", (held, grid), random_seed, first)
-        return cls._in_voxels(grid, chosen, ids, random_seed)._drawn_by(draw)
+        return cls._in_voxels(grid, chosen, ids, random_seed)._drawn_by(
+            "in_turn", (held, grid), random_seed, first
+        )
 
     @classmethod
     def by_voxel(
@@ -335,7 +336,7 @@ class Seeds:
         streams = (rounds * (math.prod(grid.shape) | 1) + chosen) & MASK_32
         seeds = cls._in_voxels(grid, chosen, streams, random_seed)
         seeds.streams = streams.astype(np.uint32)
-        return seeds._drawn_by(partial(_redraw, "by_voxel", (held, grid), random_seed, first))
+        return seeds._drawn_by("by_voxel", (held, grid), random_seed, first)
 
     @classmethod
     def from_fod(cls, fod: Fod, n: int, *, random_seed: int = 0, first: int = 0) -> Seeds:
@@ -362,8 +363,9 @@ class Seeds:
             targets = library.asarray((pick * float(cumulative[-1])).astype(np.int64))
             row = library.searchsorted(cumulative, targets, side="right")
             chosen = host_array(library.flatnonzero(rows >= 0)[row])
-        draw = partial(_redraw, "from_fod", (fod,), random_seed, first)
-        return cls._in_voxels(fod.grid, chosen, ids, random_seed)._drawn_by(draw)
+        return cls._in_voxels(fod.grid, chosen, ids, random_seed)._drawn_by(
+            "from_fod", (fod,), random_seed, first
+        )
 
     @classmethod
     def on_interface(
@@ -387,8 +389,7 @@ class Seeds:
         """
         ids = _ids(n, first)
         positions = interface_points(tissues, ids, random_seed)
-        draw = partial(_redraw, "on_interface", (tissues,), random_seed, first)
-        return cls(positions)._drawn_by(draw)
+        return cls(positions)._drawn_by("on_interface", (tissues,), random_seed, first)
 
     @classmethod
     def _in_voxels(
@@ -510,16 +511,10 @@ def _ids(n: int, first: int) -> NDArray[np.int64]:
 def voxels_of_mask(mask: ArrayLike, affine: ArrayLike | Grid) -> tuple[Any, Grid, Any]:
     """Return where a mask is not zero, its grid, and the flat indices of those voxels.
 
-    Raises InvalidMaskError when the mask is empty, not 3-D, of no real numbers or of another shape
-    than its grid. NaN counts as zero.
-
-    Returns
-    -------
-    held : (x, y, z) bool
-        Where the mask lies, a copy: more seeds may be drawn of it, whatever is painted next.
-    grid : Grid
-    indices : (n_voxels,) int64
-        Rising, in C order; where the mask lies.
+    The first is (x, y, z) bool, a copy: more seeds may be drawn of it, whatever is painted next.
+    Indices are (n_voxels,) int64, rising, in C order; both lie where the mask does. NaN counts as
+    zero. Raises InvalidMaskError when the mask is empty, not 3-D, of no real numbers or of another
+    shape than its grid.
     """
     array = as_native(mask)
     if array.ndim != 3:
@@ -596,7 +591,8 @@ def _draw_parts(parts: tuple[Seeds, ...], start: int, n: int, first: int) -> See
     begin = first - rounds[0] * n_round
     seeds = Seeds(positions[begin : begin + n])
     seeds.streams = None if streams is None else streams[begin : begin + n]
-    return seeds._drawn_by(partial(_draw_parts, parts, first))
+    seeds._draw = partial(_draw_parts, parts, first)
+    return seeds
 
 
 def _joined_streams(parts: Sequence[Seeds], first: int) -> NDArray[np.uint32] | None:

@@ -50,17 +50,11 @@ def pack_bytes(content: bytes) -> str:
 
 
 def second_differences(steps: NDArray[np.int64], offsets: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return what is to be packed of points, (n_points, 3) in steps.
+    """Return what is to be packed of points, (n_points, 3) in steps, of two or more a streamline.
 
     Of the first point of each streamline that is the difference from the first of the one before,
     of the second the difference from the first, and from then on how that difference changes: what
     is left is small.
-
-    Parameters
-    ----------
-    steps : (n_points, 3) int64
-    offsets : (n_streamlines + 1,) int64
-        Of streamlines of two points or more.
     """
     first = offsets[:-1]
     along = np.diff(steps, axis=0, prepend=0)

@@ -88,27 +88,16 @@ class PageBundle:
 
 @dataclass(frozen=True, slots=True)
 class PageVolume:
-    """A volume, of which a page shows three slices.
-
-    Attributes
-    ----------
-    values : (x, y, z) array
-        On the grid.
-    limits : tuple of 2 float, optional
-        Values that are black and white; by default what leaves out the darkest and the brightest.
-    point_mm : sequence of 3 float, optional
-        Where the slices cross, RAS+ mm; by default in the middle.
-    are_visible : tuple of 3 bool
-        The slices across x, y and z.
-    """
+    """A volume, of which a page shows three slices."""
 
     name: str
-    values: NDArray[Any]
+    values: NDArray[Any]  # (x, y, z): on the grid
     grid: Grid
+    # Values that are black and white; by default what leaves out the darkest and the brightest.
     limits: tuple[float, float] | None = None
     gamma: float = 1.0
-    point_mm: Sequence[float] | None = None
-    are_visible: tuple[bool, bool, bool] = (True, True, True)
+    point_mm: Sequence[float] | None = None  # where slices cross, RAS+; by default in the middle
+    are_visible: tuple[bool, bool, bool] = (True, True, True)  # the slices across x, y and z
 
 
 @dataclass(frozen=True, slots=True)

@@ -107,18 +107,10 @@ class FodSource:
     ) -> FodSource:
         """Name the file of an image, and how fibres are found in it now.
 
-        Raises FileError when the file cannot be read, or does not hold that image.
-
-        Parameters
-        ----------
-        fod : Fod
-            Of :meth:`~napari_tractography.model.fod.Fod.from_image`.
-        path, key
-            See :func:`~napari_tractography.files.image_files.stored_levels`.
-        odf_voxels : int, optional
-            For the ODFs of blocks of that image.
-        hashed : bool
-            Whether its SHA-256 is taken.
+        The FOD is one of :meth:`~napari_tractography.model.fod.Fod.from_image`, path and key are as
+        of :func:`~napari_tractography.files.image_files.stored_levels`, and `odf_voxels` is for the
+        ODFs of blocks of that image. Raises FileError when the file cannot be read, or does not
+        hold that image.
         """
         location = str(path) if is_remote(path) else str(existing_image(path).absolute())
         if is_remote(path):
@@ -144,25 +136,12 @@ class FodSource:
         return self.read(folder, hashed=False)[0]
 
     def read(self, folder: Path | None = None, *, hashed: bool = True) -> tuple[Fod, FodSource]:
-        """Read or make the FOD; warn when the file has changed. The file is read once.
+        """Read or make the FOD; return it, and this source with the SHA-256 and the kind.
 
-        An image is not read yet, but for its SHA-256.
-
-        Raises TractographyError when the file is missing or no usable FOD, or the phantom is
-        unknown.
-
-        Parameters
-        ----------
-        folder : Path, optional
-            Where to look for a file that is no longer at its path.
-        hashed : bool
-            Whether a SHA-256 that is not known yet is taken.
-
-        Returns
-        -------
-        fod : Fod
-        source : FodSource
-            This one, with the SHA-256 and the kind.
+        The file is read once; one that is no longer at its path is sought in a folder. Where it has
+        changed a warning says so, and where its SHA-256 is not known it is taken if `hashed`. An
+        image is not read yet, but for that. Raises TractographyError when the file is missing or no
+        usable FOD, or the phantom is unknown.
         """
         if self.image is not None:
             return self._read_image(self.image, folder, hashed)

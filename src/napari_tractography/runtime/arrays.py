@@ -89,14 +89,9 @@ def on_its_device(array: Any) -> contextlib.AbstractContextManager[Any]:
 def as_native(array: Any) -> Any:
     """Return an array as NumPy's, or as CuPy's where it lies on a GPU, without a copy.
 
-    Raises BackendError when it lies on a GPU and CuPy cannot wrap it; without CuPy it is copied to
-    the host.
-
-    Parameters
-    ----------
-    array : array_like
-        NumPy, CuPy, PyTorch, JAX, anything with ``__cuda_array_interface__`` or ``__dlpack__``,
-        or anything that NumPy makes an array of.
+    It may be of NumPy, CuPy, PyTorch, JAX, anything with ``__cuda_array_interface__`` or
+    ``__dlpack__``, or anything that NumPy makes an array of. Raises BackendError when it lies on a
+    GPU and CuPy cannot wrap it; without CuPy it is copied to the host.
     """
     if not on_gpu(array):
         return host_array(array)

@@ -128,14 +128,9 @@ class _Lease:
 class BufferPool:
     """Blocks of memory that wait to be used again.
 
-    Parameters
-    ----------
-    limit : int, optional
-        Bytes that may wait; beyond them those that waited longest are freed. By default
-        :func:`bytes_to_keep`.
-    allocate : function, optional
-        Returns a new block: an (n, 3) float32 array. By default an ordinary one, where small arrays
-        are left to the allocator.
+    Beyond a limit, in bytes and by default :func:`bytes_to_keep`, those that waited longest are
+    freed. `allocate` returns a new block: an (n, 3) float32 array, by default an ordinary one,
+    where small arrays are left to the allocator.
     """
 
     def __init__(

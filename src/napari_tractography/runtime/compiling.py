@@ -92,15 +92,8 @@ def bound(function: Callable[..., Any], **names: Any) -> FunctionType:
 def unrolled(function: FunctionType, **constants: int) -> FunctionType:
     """Return a copy of a plain function whose loops over ranges known beforehand are written out.
 
-    Compilers do so for inner loops of constant length only.
-
-    Parameters
-    ----------
-    function : function
-        Its loops may depend on the constants and on each other's variables; so may conditions,
-        which are decided where they can be.
-    **constants
-        Values of names.
+    Compilers do so for inner loops of constant length only. Its loops may depend on the constants
+    and on each other's variables; so may conditions, which are decided where they can be.
     """
     tree = _parsed(textwrap.dedent(inspect.getsource(function)))
     definition = _Unroller(constants).visit(tree).body[0]

@@ -81,17 +81,9 @@ class SpatialIndex:
 
     A segment longer than a cell is divided, so that each piece lies within half a cell of its
     middle; the middle decides the cell. What meets a region therefore has its middle within that
-    region, grown by half the longest piece.
-
-    Parameters
-    ----------
-    points : (n_points, 3) float32
-        RAS+ mm.
-    offsets : (n_streamlines + 1,) int64
-    cell_mm : float
-        Edge of a cell; larger where there would be more than :data:`MAX_CELLS`.
-    advance : callable, optional
-        Told what fraction is done, now and then; an exception that it raises ends the work.
+    region, grown by half the longest piece. The edge of a cell is larger where there would be more
+    than :data:`MAX_CELLS`. `advance` is told what fraction is done, now and then; an exception that
+    it raises ends the work.
     """
 
     def __init__(

@@ -18,26 +18,15 @@ BLOCK = 1 << 20  # points that go through it at once
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Pieces:
-    """What a warp makes of streamlines: those parts of them that it leads somewhere.
+    """What a warp makes of streamlines: those parts of them that it leads somewhere."""
 
-    Attributes
-    ----------
-    points : (n_points, 3) float32
-    offsets : (n_pieces + 1,) int64
-    parents : (n_pieces,) int64
-        Of which streamline each is a part, rising.
-    starts_whole, ends_whole : (n_pieces,) bool
-        Whether it begins, or ends, where the streamline does.
-    kept : (n,) bool
-        Which of the points before are in `points`.
-    """
-
-    points: NDArray[np.float32]
-    offsets: NDArray[np.int64]
-    parents: NDArray[np.int64]
+    points: NDArray[np.float32]  # (n_points, 3)
+    offsets: NDArray[np.int64]  # (n_pieces + 1,)
+    parents: NDArray[np.int64]  # (n_pieces,): of which streamline each is a part, rising
+    # starts_whole, ends_whole: (n_pieces,), whether it begins, or ends, where the streamline does.
     starts_whole: NDArray[np.bool_]
     ends_whole: NDArray[np.bool_]
-    kept: NDArray[np.bool_]
+    kept: NDArray[np.bool_]  # (n,): which of the points before are in `points`
 
 
 def through_warp(points: NDArray[Any], offsets: NDArray[np.int64], warp: Warp) -> Pieces:

@@ -55,17 +55,9 @@ def measured(
 ) -> Generator[Tractogram, None, None]:
     """Hand chunks on and learn what they cost; the time that their receiver takes is left out.
 
-    Raises NothingTrackedError when the backend fails before the first chunk; BackendError when it
-    fails later.
-
-    Parameters
-    ----------
-    chunks : generator of Tractogram
-        Of a backend's loop; closed at the end.
-    report : Report
-        Which that loop fills.
-    gpus, n_threads
-        What tracks, as of :func:`cost_key`.
+    They are of a backend's loop, which fills the report and is closed at the end; what tracks is as
+    of :func:`cost_key`. Raises NothingTrackedError when the backend fails before the first chunk;
+    BackendError when it fails later.
     """
     seconds, first_seconds = 0.0, 0.0
     mm, first_mm = 0.0, 0.0

@@ -31,16 +31,9 @@ def track_near(
 ) -> Tractogram | None:
     """Track on the CPU, in this thread, reading the FOD where streamlines come; None if cancelled.
 
-    Raises TractographyError when something is wrong with the input, or the FOD cannot be read.
-
-    Parameters
-    ----------
-    table : LocalTable
-        Read by no other thread meanwhile.
-    inputs : TrackingInput
-        In ``table.fod``; see :func:`can_track_near`.
-    cancelled : (1,) uint8
-        Set to 1 by another thread to end early.
+    The input is in ``table.fod``, see :func:`can_track_near`, and no other thread reads the table
+    meanwhile; one may set `cancelled`, (1,) uint8, to 1. Raises TractographyError when something is
+    wrong with the input, or the FOD cannot be read.
     """
     rings = rings_of(inputs.fod.grid, inputs.parameters)
     table.read_near(inputs.seeds.positions_mm, rings)

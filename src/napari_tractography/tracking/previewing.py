@@ -38,32 +38,11 @@ def preview(
     cancelled: threading.Event,
     report: Report,
 ) -> tuple[Tractogram, bool]:
-    """Track the beginning of a run; say why where all of it is too short.
+    """Track the beginning of a run as :func:`track_preview`; say why where all of it is too short.
 
-    Raises TractographyError when something is wrong with the input, or a number of threads is
-    impossible.
-
-    Parameters
-    ----------
-    given : TrackingInput
-        Its seeds are those of several places, one place after the other.
-    firsts : sequence of int
-        Number, in the full run, of the first streamline of each place.
-    counts : sequence of int
-        Seeds of each place.
-    execution : Execution
-        Of which the threads count: a preview is tracked on the CPU.
-    cancelled : threading.Event
-        When it is set, what has been tracked so far is returned.
-    report : Report
-        Learns what is waited for.
-
-    Returns
-    -------
-    Tractogram
-        Streamlines numbered as in the full run.
-    bool
-        Whether what tracked them needed neither loading nor compiling.
+    Also returned is whether what tracked needed neither loading nor compiling; the report learns
+    what is waited for. Of the execution the threads count. Raises TractographyError when something
+    is wrong with the input, or a number of threads is impossible.
     """
     plan = make_plan(given)
     report.begin("cpu", "a preview")
@@ -92,26 +71,11 @@ def track_preview(
 ) -> Tractogram:
     """Track all seeds of a plan, a block of seeds a thread.
 
-    Raises InvalidParameterError when the number of threads is impossible.
-
-    Parameters
-    ----------
-    plan : Plan
-        Its seeds are those of several places, one place after the other.
-    firsts : sequence of int
-        Number, in the full run, of the first streamline of each place.
-    counts : sequence of int
-        Seeds of each place in the plan.
-    cancelled : threading.Event
-        When it is set, what has been tracked so far is returned: nothing where the kernel is
-        still being compiled.
-    n_threads : int, optional
-        By default one a processor.
-
-    Returns
-    -------
-    Tractogram
-        Streamlines numbered as in the full run.
+    They are those of several places, one place after the other: of each, `firsts` is the number of
+    its first streamline in the full run, as which all are numbered, and `counts` how many seeds it
+    has. Once it is cancelled, what has been tracked so far is returned: nothing where the kernel is
+    still being compiled. Raises InvalidParameterError when the number of threads, by default one a
+    processor, is impossible.
     """
     n_workers = Execution(n_threads=n_threads).n_workers
     if kernels.stands_in(plan):

@@ -47,13 +47,9 @@ def iter_selected(inputs: TrackingInput, track: Track) -> Generator[Tractogram, 
     """Track until as many streamlines are accepted as are wanted, or give up with a warning.
 
     Raises InvalidSeedsError when all seeds lie outside the image, and not those of one round alone;
-    raised by this call, before the first chunk.
-
-    Yields
-    ------
-    Tractogram
-        Chunks in seed order. The last ends with the last seed that was needed: its streamlines,
-        its `n_seeds` and its tally are those of a run of just as many seeds.
+    raised by this call, before the first chunk. Chunks come in seed order. The last ends with the
+    last seed that was needed: its streamlines, its `n_seeds` and its tally are those of a run of
+    just as many seeds.
     """
     check_inside(inputs.seeds, inputs.fod, most_seeds(inputs))
     return _rounds(inputs, track if inputs.goal is None else partial(_reaching, inputs, track))

@@ -203,23 +203,10 @@ def measure(
     seconds: float,
     progress: Callable[[int, int, str], None] = lambda done, total, label: None,
 ) -> list[Speed]:
-    """Let every contestant track, in turn.
+    """Let every contestant track, in turn, so many times, for about so many seconds each.
 
-    Parameters
-    ----------
-    case : Case
-    contestants : sequence of Contestant
-    repeats : int
-        Runs of each contestant.
-    seconds : float
-        About how long a run shall take.
-    progress : callable
-        Called with (runs done, runs in all, label of the next).
-
-    Returns
-    -------
-    list of Speed
-        One a contestant, in their order.
+    `progress` is called with runs done, runs in all, and the label of the next. Returned is one
+    Speed for each, in their order.
     """
     skipped = {c.label: c.missing() for c in contestants}
     taking_part = [c for c in contestants if not skipped[c.label]]

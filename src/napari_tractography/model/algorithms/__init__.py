@@ -18,10 +18,7 @@ from .row import Algorithm
 def read_rows(folders: Iterable[str], package: str) -> tuple[Algorithm, ...]:
     """Return the ``ROW`` of each module of a package that has one, by code.
 
-    Raises
-    ------
-    ValueError
-        When two rows have the same code, or a row's name is not that of its file.
+    Raises ValueError when two have the same code, or a row's name is not that of its file.
     """
     rows: dict[int, Algorithm] = {}
     for file in pkgutil.iter_modules(folders):

@@ -9,98 +9,63 @@ from dataclasses import dataclass
 class Algorithm:
     """One algorithm, as data; its functions are named, and imported when they first run.
 
-    Attributes
-    ----------
-    name : str
-        As in ``TrackingParameters(algorithm=...)``, an identifier; that of the row's file, too.
-    code : int
-        Number by which kernels know it, never to change: speeds are remembered by it.
-    help : str
-        What it does, as the end of the sentence that begins with its name.
-    cpu : str
-        "module:function" of its function for Numba, plain or compiled already.
+    The function for Numba of an algorithm that is not `side_by_side` chooses the next direction of
+    one streamline::
 
-        An algorithm that is not `side_by_side` chooses the next direction of one streamline::
+        function(field, settings, scratch, state, n_corners, lane) -> (reason, step_mm)
 
-            function(field, settings, scratch, state, n_corners, lane) -> (reason, step_mm)
+    ``state.lane_coefficients[lane]`` is the FOD at the last point, interpolated from `n_corners`
+    voxels; ``state.ux[lane]``, ``uy`` and ``uz`` is the direction, a unit vector (RAS+), which the
+    function changes. `reason` is the stop reason, 0 without one. One that is `side_by_side` draws
+    those of many lanes, the bits of `lanes`::
 
-        ``state.lane_coefficients[lane]`` is the FOD at the last point, interpolated from
-        `n_corners` voxels; ``state.ux[lane]``, ``uy`` and ``uz`` is the direction, a unit vector
-        (RAS+), which the function changes. `reason` is the stop reason, 0 without one.
+        function(field, settings, scratch, state, n_corners, lanes) -> (drawn, ended)
 
-        One that is `side_by_side` draws those of many lanes, the bits of `lanes`::
+    It writes ``state.ux``, ``uy`` and ``uz`` of the lanes `drawn` and ``state.reason`` of those
+    `ended`; the others propose again in the next pass. The CUDA function is::
 
-            function(field, settings, scratch, state, n_corners, lanes) -> (drawn, ended)
+        DEVICE int function(const Field& field, const Settings& settings,
+                            Interpolant& interpolant, StreamlineState& state,
+                            unsigned int stream)
 
-        It writes ``state.ux``, ``uy`` and ``uz`` of the lanes `drawn` and ``state.reason`` of those
-        `ended`; the others propose again in the next pass.
-    cpu_adaptive : str
-        Of one that is `side_by_side` and takes `adaptive` steps, its function for one streamline,
-        which has steps of its own lengths.
-    cuda : str
-        Name of its CUDA function, which chooses the next direction of ``state``::
+    It returns the stop reason, 0 without one, or AGAIN where it has not chosen yet; it changes
+    ``state.ux``, ``uy`` and ``uz``, and may change ``state.step``. With AGAIN it may set
+    ``state.task`` to a phase that all lanes of a warp take part in, such as ``FIND_PEAK``, see
+    ``track.cu``; otherwise it is called once more.
 
-            DEVICE int function(const Field& field, const Settings& settings,
-                                Interpolant& interpolant, StreamlineState& state,
-                                unsigned int stream)
-
-        It returns the stop reason, 0 without one, or AGAIN where it has not chosen yet; it changes
-        ``state.ux``, ``uy`` and ``uz``, and may change ``state.step``. With AGAIN it may set
-        ``state.task`` to a phase that all lanes of a warp take part in, such as ``FIND_PEAK``, see
-        ``track.cu``; otherwise it is called once more.
-    cuda_source : str
-        CUDA source of that function, or the ``#include`` of a header of ``tracking/cuda`` that has
-        it.
-    cuda_registers : int
-        That a thread of its kernel has at the most: with fewer, more warps fit on a multiprocessor,
-        each of which writes more to memory and reads it again. Measured on an H100.
-    side_by_side : bool
-        Whether the CPU draws for all lanes of a thread at once.
-    among_vectors : str
-        How it chooses where the FOD is made of peaks: "drawn" in proportion to their amplitudes,
-        the "largest" in the cone, or the "nearest" to the direction; "" where it needs an FOD all
-        around, and gets the lobes along peaks. Of tensors, "drawn" draws from their ODFs, and the
-        others follow the main eigenvector.
-    starts_at_peak : bool
-        Whether streamlines start along the peak that the start direction leads up to.
-    curved : bool
-        Whether steps are arcs, each of which is taken in `samples` - 1 parts of equal length.
-
-        The function, not `side_by_side`, is then called for each part. The direction that it leaves
-        is that of the part's chord, times chord over arc; ``state.heading[lane]``, or ``state.hx``,
-        ``hy`` and ``hz``, is the tangent at the last point and turns by itself. The first arc
-        begins along the start direction.
-    step_voxels : float
-        The step that suits an FOD, in voxels.
-    cone_deg : float
-        The cone angle that suits that step; 0 where it follows from the smallest radius that does.
-    gamma_voxels, look_ahead_voxels : float
-        The drift, per voxel, and how far to look ahead, in voxels, that suit an FOD; 0 where they
-        mean nothing.
-    draws : bool
-        Whether directions are drawn, so that tracking again from the same point leads elsewhere.
-    exact : bool
-        Whether all machines give the same bits; not where sines or exponentials are used.
-    own_parameters : tuple of str
-        Tracking parameters that mean something to this algorithm and not to all.
+    Where steps are arcs (`curved`), each is taken in `samples` - 1 parts of equal length, and the
+    function, not `side_by_side`, is called for each part. The direction that it leaves is that of
+    the part's chord, times chord over arc; ``state.heading[lane]``, or ``state.hx``, ``hy`` and
+    ``hz``, is the tangent at the last point and turns by itself. The first arc begins along the
+    start direction.
     """
 
-    name: str
-    code: int
-    help: str
-    cpu: str
-    cuda: str
-    cuda_source: str
+    name: str  # as in TrackingParameters(algorithm=...), an identifier; that of the row's file, too
+    code: int  # by which kernels know it, never to change: speeds are remembered by it
+    help: str  # what it does, as the end of the sentence that begins with its name
+    cpu: str  # "module:function" of its function for Numba, plain or compiled already
+    cuda: str  # name of its CUDA function
+    cuda_source: str  # CUDA source of that, or the #include of a header of tracking/cuda with it
+    # Of one that is `side_by_side` and takes `adaptive` steps, its function for one streamline,
+    # which has steps of its own lengths.
     cpu_adaptive: str = ""
+    # That a thread of its kernel has at the most: with fewer, more warps fit on a multiprocessor,
+    # each of which writes more to memory and reads it again. Measured on an H100.
     cuda_registers: int = 168
-    side_by_side: bool = False
+    side_by_side: bool = False  # whether the CPU draws for all lanes of a thread at once
+    # How it chooses where the FOD is made of peaks: "drawn" in proportion to their amplitudes, the
+    # "largest" in the cone, or the "nearest" to the direction; "" where it needs an FOD all around,
+    # and gets the lobes along peaks. Of tensors, "drawn" draws from their ODFs, and the others
+    # follow the main eigenvector.
     among_vectors: str = ""
-    starts_at_peak: bool = False
-    curved: bool = False
-    step_voxels: float = 0.2
-    cone_deg: float = 0.0
+    starts_at_peak: bool = False  # whether along the peak that the start direction leads up to
+    curved: bool = False  # whether steps are arcs
+    step_voxels: float = 0.2  # the step that suits an FOD
+    cone_deg: float = 0.0  # that suits that step; 0 where it follows from the smallest radius
+    # gamma_voxels, look_ahead_voxels: the drift, per voxel, and how far to look ahead, that suit an
+    # FOD; 0 where they mean nothing.
     gamma_voxels: float = 0.0
     look_ahead_voxels: float = 0.0
-    draws: bool = True
-    exact: bool = True
-    own_parameters: tuple[str, ...] = ()
+    draws: bool = True  # whether directions are drawn: tracking again from a point leads elsewhere
+    exact: bool = True  # whether all machines have the same bits; not with sines or exponentials
+    own_parameters: tuple[str, ...] = ()  # that mean something to this algorithm and not to all
