@@ -59,7 +59,9 @@ def tracked_kind_of(stored: StoredImage) -> Kind:
     kind, n_volumes = kind_of_image(stored), _n_volumes(stored)
     if kind is not None and kind.name not in read_kinds():
         what = f"{n_volumes} volumes" if n_volumes > 1 else "only volume"
-        kinds = _possible_kinds(kind, n_volumes)
+        kinds = kinds_of_so_many(n_volumes)
+        if SH.name not in kinds and kind is not UNCLEAR:
+            kinds = ()
         rest = (
             f", or read it as kind {listed(kinds)} if it is that all the same"
             if kinds
@@ -72,12 +74,6 @@ def tracked_kind_of(stored: StoredImage) -> Kind:
             raise AmbiguousKindError(message, kinds)
         raise InvalidFodError(message)
     return kind or SH
-
-
-def _possible_kinds(kind: Kind, n_volumes: int) -> tuple[str, ...]:
-    """Return as what volumes may be read that look like something else, by their number."""
-    found = kinds_of_so_many(n_volumes)
-    return found if SH.name in found or kind is UNCLEAR else ()
 
 
 def with_order(kind: Kind, stored: StoredImage) -> Kind:

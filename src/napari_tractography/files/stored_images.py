@@ -139,7 +139,9 @@ class StoredImage:
         with self._errors(), open(self.data_path, "rb") as file:
             source: Any = HashedStream(file) if hashed and self.data_path == self.path else file
             stream: Any = GzipStream(source) if self.is_compressed else source
-            _skip(stream, self.offset)
+            left = self.offset
+            while left > 0 and (data := stream.read(min(left, BLOCK_BYTES))):
+                left -= len(data)
             numbers = NumberStream(self, stream, cancelled)
             yield numbers
             if self.is_compressed and numbers.n_read == math.prod(self.shape):
@@ -235,9 +237,3 @@ class NumberStream:
                 f"{stored.path} is truncated: its data end after {done} of {stored.n_bytes} "
                 "bytes; copy or export it again."
             )
-
-
-def _skip(stream: Any, n_bytes: int) -> None:
-    """Read so many bytes and forget them."""
-    while n_bytes > 0 and (data := stream.read(min(n_bytes, BLOCK_BYTES))):
-        n_bytes -= len(data)

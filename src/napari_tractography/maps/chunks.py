@@ -84,17 +84,12 @@ def blocks_of(source: Source) -> Iterator[Tractogram]:
         yield _joined(held)
 
 
-def may_be_read_again(source: Source) -> bool:
-    """Tell whether a source gives its streamlines more than once."""
-    return isinstance(source, Tractogram | str | PathLike) or iter(source) is not source
-
-
 def check_read_again(source: Source, what: str) -> None:
     """Check that a source gives its streamlines more than once.
 
     Raises InvalidParameterError when it does not; `what` needs it.
     """
-    if not may_be_read_again(source):
+    if not isinstance(source, Tractogram | str | PathLike) and iter(source) is source:
         raise InvalidParameterError(
             f"{what} needs the streamlines twice, and an iterator gives them once; give a "
             "Tractogram or a file."

@@ -1,7 +1,8 @@
 """Plots of profiles, lengths, asymmetry and connectomes, by Matplotlib.
 
-Matplotlib is optional and loaded when first used. The figures know no screen: the command saves
-them, the panel shows them.
+Matplotlib is optional and loaded when first used; where it is not installed, all that makes a
+figure raises MissingPackageError. Figures know no screen: the command saves them, the panel shows
+them.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ INK = "ink"  # the mark of lines that have the colour of the axes
 
 
 def figure(*, size_inches: tuple[float, float] = SIZE_INCHES) -> Figure:
-    """Return an empty figure. Raises MissingPackageError when Matplotlib is not installed."""
+    """Return an empty figure."""
     with needs_extra("plots", "Plots, unlike tables and CSV files, take"):
         from matplotlib.figure import Figure
     return Figure(figsize=size_inches, layout="constrained")
@@ -47,8 +48,7 @@ def figure(*, size_inches: tuple[float, float] = SIZE_INCHES) -> Figure:
 def check_plot_target(path: str | PathLike[str]) -> None:
     """Check, before long work, that a plot can be made and written there.
 
-    Raises FileError when the ending is unknown or the folder is missing or cannot be written;
-    MissingPackageError when Matplotlib is not installed.
+    Raises FileError when the ending is unknown or the folder is missing or cannot be written.
     """
     figure()
     ending_of(Path(path), ENDINGS, "a plot")
@@ -71,7 +71,7 @@ def plot_profiles(
     """Draw profiles in one plot: lines of the means, bands of a standard deviation to each side.
 
     In the `colours` of the bundles, "#rrggbb", if any, on a new figure or `on` another. Raises
-    InvalidParameterError when there are none; MissingPackageError when Matplotlib is not installed.
+    InvalidParameterError when there are none.
     """
     if not profiles:
         raise InvalidParameterError("There are no profiles to draw; give at least one.")
@@ -100,8 +100,7 @@ def plot_asymmetry(
 ) -> Figure:
     """Draw (L - R) / (L + R) of numbers of pairs of bundles, such as "volume_mm3", as bars.
 
-    Raises InvalidParameterError when no two bundles differ in left and right alone;
-    MissingPackageError when Matplotlib is not installed.
+    Raises InvalidParameterError when no two bundles differ in left and right alone.
     """
     by_name = {each.name: each for each in bundles}
     pairs = sides(by_name)
@@ -118,7 +117,8 @@ def plot_asymmetry(
         bar_positions = np.arange(len(pairs)) + (number - (len(names) - 1) / 2) * height
         label = COLUMNS[name][0] if name in COLUMNS else _literal(name.replace("_", ", "))
         axes.barh(bar_positions, values, height, label=label, color=COLOURS[number % len(COLOURS)])
-    axes.set_yticks(np.arange(len(pairs)), [_literal(_without_side(one)) for one, _ in pairs])
+    without_side = [SIDE.sub("", one).strip(" _-.") or one for one, _ in pairs]
+    axes.set_yticks(np.arange(len(pairs)), list(map(_literal, without_side)))
     axes.invert_yaxis()
     reach = max(0.05, 1.1 * max(abs(x) for x in axes.get_xlim()))
     axes.set_xlim(reach, -reach)  # left is on the left
@@ -130,10 +130,7 @@ def plot_asymmetry(
 
 
 def plot_connectome(found: Connectome, *, on: Figure | None = None) -> Figure:
-    """Draw a connectome as a matrix: counts on a logarithmic scale.
-
-    Raises MissingPackageError when Matplotlib is not installed.
-    """
+    """Draw a connectome as a matrix: counts on a logarithmic scale."""
     drawn = figure(size_inches=(5.0, 4.4)) if on is None else on
     with needs_extra("plots", "Plots take"):
         from matplotlib.colors import LogNorm
@@ -160,7 +157,7 @@ def plot_sweep(found: Sweep, *, on: Figure | None = None) -> Figure:
     """Draw what each value of a parameter gave: lines below each other, bars of twice the error.
 
     The errors are those of the difference to the chosen value, which is marked; where the answer is
-    flat is shaded. Raises MissingPackageError when Matplotlib is not installed.
+    flat is shaded.
     """
     drawn = figure(size_inches=(5.6, 1.5 * len(found.measured) + 0.6)) if on is None else on
     rows: Any = drawn.subplots(len(found.measured), 1, sharex=True)
@@ -189,8 +186,7 @@ def plot_lengths(
 ) -> Figure:
     """Draw histograms of the lengths of bundles, over each other.
 
-    Raises InvalidParameterError when there are no streamlines; MissingPackageError when Matplotlib
-    is not installed.
+    Raises InvalidParameterError when there are no streamlines.
     """
     arrays = [np.asarray(each, dtype=np.float64) for each in lengths_mm]
     if not any(len(each) for each in arrays):
@@ -236,10 +232,6 @@ def _legend(drawn: Any) -> None:
 def _literal(name: str) -> str:
     """Return a name, which may be a file's, so that Matplotlib draws it: $ begins no formula."""
     return name.encode(errors="backslashreplace").decode().replace("$", r"\$")
-
-
-def _without_side(name: str) -> str:
-    return SIDE.sub("", name).strip(" _-.") or name
 
 
 def _tidy(axes: Any) -> None:

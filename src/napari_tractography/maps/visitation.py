@@ -95,7 +95,8 @@ class Visitation:
         error = math.sqrt(p * (1 - p) / self.n)
         if not error:
             still = UNSEEN ** (1 / self.n)  # 1 less what may have been missed
-            limit = f"below {1 - still:.2g}" if p == 0 else f"above {_below_one(still)}"
+            digits = 1 - math.floor(math.log10(1 - still))  # two of what it lacks to 1
+            limit = f"below {1 - still:.2g}" if p == 0 else f"above {still:.{digits}f}"
             return f"{self.n:,} {self._noun}: {p:g}; {limit} with 95 % confidence"
         digits = max(1 - math.floor(math.log10(error)), 1) - 1
         return f"{self.n:,} {self._noun}: {p:.{digits}f} ± {error:.{digits}f}"
@@ -116,11 +117,6 @@ class Visitation:
     @property
     def _noun(self) -> str:
         return "seeds" if self.trials == "started" else "streamlines"
-
-
-def _below_one(p: float) -> str:
-    """Return a probability with two digits of what it lacks to 1."""
-    return f"{p:.{1 - math.floor(math.log10(1 - p))}f}"
 
 
 def visitation(

@@ -397,7 +397,8 @@ class Seeds:
     ) -> Seeds:
         """Draw a seed uniformly in each of the voxels of (n,) flat indices, in C order."""
         voxels = np.stack(np.unravel_index(indices, grid.shape), axis=1)
-        return cls(grid.to_mm(voxels + _in_unit_cube(ids, random_seed)))
+        offsets = uniforms(ids, 0, Purpose.SEED_POSITION, random_seed)[:, :3] - 0.5
+        return cls(grid.to_mm(voxels + offsets))
 
     @classmethod
     def concatenate(cls, parts: Sequence[Seeds]) -> Seeds:
@@ -546,11 +547,6 @@ def voxels_in_turn(ids: NDArray[np.int64], n_voxels: int) -> NDArray[np.int64]:
     while math.gcd(stride, n_voxels) > 1:  # else some voxels would be left out
         stride += 1
     return ids % n_voxels * stride % n_voxels
-
-
-def _in_unit_cube(ids: NDArray[np.int64], random_seed: int) -> NDArray[np.float64]:
-    """Return (n, 3) positions in [-0.5, 0.5)."""
-    return uniforms(ids, 0, Purpose.SEED_POSITION, random_seed)[:, :3] - 0.5
 
 
 def _in_unit_ball(ids: NDArray[np.int64], random_seed: int) -> NDArray[np.float64]:

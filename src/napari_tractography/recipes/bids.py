@@ -8,7 +8,6 @@ reader of BIDS minds, and from which ``replay`` makes the streamlines again.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any
 
 from ..version import __version__
@@ -124,8 +123,4 @@ def _density(recipe: Any) -> dict[str, Any]:
         return _known(AcceptedStreamlines=recipe.select, Seeds=recipe.max_seeds)
     if any(source.kind == "voxels" for source in recipe.seeds):  # as many as the mask has, times n
         return {}
-    return {"Seeds": sum(_counts(recipe.seeds))}
-
-
-def _counts(sources: Iterable[SeedSource]) -> Iterable[int]:
-    return (source.n or len(source.positions_mm) for source in sources)
+    return {"Seeds": sum(source.n or len(source.positions_mm) for source in recipe.seeds)}

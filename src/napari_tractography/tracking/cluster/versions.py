@@ -36,12 +36,7 @@ def differing_versions(here: Mapping[str, str], workers: Mapping[str, Mapping[st
             if there.get(name) != here.get(name):
                 others.setdefault((name, there.get(name, "absent")), []).append(address)
     return "; ".join(
-        f"{name} {here.get(name, 'absent')} here, {number} on {_some(addresses)}"
-        for (name, number), addresses in others.items()
+        f"{name} {here.get(name, 'absent')} here, {number} on {first}"
+        + (f" and {len(more)} more" if more else "")
+        for (name, number), (first, *more) in others.items()
     )
-
-
-def _some(addresses: list[str]) -> str:
-    """Name one worker, and how many more there are."""
-    more = len(addresses) - 1
-    return addresses[0] + (f" and {more} more" if more else "")
