@@ -125,8 +125,7 @@ def _run(arguments: Sequence[str] | None) -> int:
 def make_parser() -> argparse.ArgumentParser:
     """Return the parser of all sub-commands."""
     parser = _Parser(
-        prog=PROGRAM,
-        description="Reproducible tractography of fibre orientation distributions.",
+        prog=PROGRAM, description="Reproducible tractography of fibre orientation distributions."
     )
     parser.add_argument("--version", action="version", version=f"%(prog)s {__version__}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")

@@ -12,12 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..errors import (
-    FileError,
-    InvalidParameterError,
-    InvalidSeedsError,
-    InvalidTractogramError,
-)
+from ..errors import FileError, InvalidParameterError, InvalidSeedsError, InvalidTractogramError
 from ..fields.readings import AUTO, AXES, BASES, CHOICES, FRAMES, TENSOR_ORDERS
 from ..files.formats import (
     fod_endings,

@@ -170,8 +170,7 @@ def _real(path: str | PathLike[str]) -> str:
 
 @contextlib.contextmanager
 def written_whole(
-    path: str | PathLike[str],
-    name_in_the_end: Callable[[str], str] = str,
+    path: str | PathLike[str], name_in_the_end: Callable[[str], str] = str
 ) -> Iterator[Path]:
     """Yield a temporary path to write to; put it where it shall be only when all is written.
 

@@ -37,10 +37,7 @@ def load_tissues(
 
 
 def read_tissues(
-    path: str | PathLike[str],
-    *,
-    mapping: Mapping[int, Collection[int]],
-    hashed: bool,
+    path: str | PathLike[str], *, mapping: Mapping[int, Collection[int]], hashed: bool
 ) -> tuple[Tissues, str]:
     """Read a tissue image and, in the same pass, the SHA-256 of its file, "" if not `hashed`."""
     # On use: nibabel takes a while to load, and the command's help has no use for it.

@@ -42,10 +42,7 @@ def write_streamlines(
     row = written_tractogram_format(wanted)
     if data_beside and row.write_beside is not None and row.lost_beside is not None:
         _warn_of_lost(row.lost_beside(streamlines), wanted)
-        with (
-            written_whole(wanted) as temporary,
-            row.write_beside(streamlines, temporary, wanted),
-        ):
+        with written_whole(wanted) as temporary, row.write_beside(streamlines, temporary, wanted):
             return
     _warn_of_lost(row.lost(streamlines), wanted)
     with written_whole(wanted) as temporary:

@@ -69,9 +69,7 @@ def read_vtp(path: Path) -> StreamlineArrays:
         of_lines = {n: v for n, v in arrays["CellData"].items() if len(v) == n_lines}
         parts.append(
             StreamlineArrays(
-                points[ids].astype(np.float32),
-                offsets,
-                data=StreamlineData(of_lines, of_points),
+                points[ids].astype(np.float32), offsets, data=StreamlineData(of_lines, of_points)
             )
         )
     return joined(parts)

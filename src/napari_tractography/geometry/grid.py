@@ -52,12 +52,7 @@ class Grid:
     __slots__ = ("affine", "inverse", "is_anatomical", "shape", "unit")
 
     def __init__(
-        self,
-        shape: Sequence[int],
-        affine: ArrayLike,
-        *,
-        unit: str = MM,
-        is_anatomical: bool = True,
+        self, shape: Sequence[int], affine: ArrayLike, *, unit: str = MM, is_anatomical: bool = True
     ) -> None:
         extent = tuple(as_whole(n) or 0 for n in shape)
         if len(extent) != 3 or min(extent) < 1:

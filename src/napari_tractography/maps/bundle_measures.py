@@ -90,11 +90,7 @@ class BundleMeasures:
 
 
 def measure(
-    source: Source,
-    scalars: Iterable[Any] = (),
-    *,
-    grid: Grid | Fod | None = None,
-    name: str = "",
+    source: Source, scalars: Iterable[Any] = (), *, grid: Grid | Fod | None = None, name: str = ""
 ) -> BundleMeasures:
     """Measure a bundle.
 

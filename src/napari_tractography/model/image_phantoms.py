@@ -129,8 +129,7 @@ class Weave:
         height = voxels[:, 2] % self.ply_vox - self.ply_vox / 2
         height = height - sign * (-1.0) ** number * self._wave(voxels[:, axis])
         away = np.hypot(
-            (across - number * self.period_vox) / self.half_width_vox,
-            height / self.half_height_vox,
+            (across - number * self.period_vox) / self.half_width_vox, height / self.half_height_vox
         )
         return away < 1, number
 

@@ -15,12 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ..errors import (
-    InvalidMaskError,
-    InvalidParameterError,
-    InvalidSeedsError,
-    InvalidWarpError,
-)
+from ..errors import InvalidMaskError, InvalidParameterError, InvalidSeedsError, InvalidWarpError
 from ..geometry.grid import Grid
 from ..geometry.warps import Warp
 from ..runtime.arrays import (
@@ -152,13 +147,7 @@ class Seeds:
 
     @classmethod
     def in_sphere(
-        cls,
-        center_mm: ArrayLike,
-        radius_mm: float,
-        n: int,
-        *,
-        random_seed: int = 0,
-        first: int = 0,
+        cls, center_mm: ArrayLike, radius_mm: float, n: int, *, random_seed: int = 0, first: int = 0
     ) -> Seeds:
         """Draw `n` seeds uniformly in a sphere.
 

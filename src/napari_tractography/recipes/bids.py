@@ -33,10 +33,7 @@ def sidecar_of(recipe: Any) -> dict[str, Any]:
     return {
         "Name": f"{parameters.algorithm} of napari-tractography {__version__}",
         **_known(Description="; ".join(edit.text for edit in recipe.edits)),
-        "StreamlineSeeding": {
-            "Sources": _seeding(recipe, fod),
-            **_known(AcceptanceCriteria=floor),
-        },
+        "StreamlineSeeding": {"Sources": _seeding(recipe, fod), **_known(AcceptanceCriteria=floor)},
         "StreamlinePropagation": {
             "Algorithm": {"Name": parameters.algorithm, "Description": parameters.row.help},
             "AnglePerStep": parameters.max_angle_deg,

@@ -352,6 +352,8 @@ class Cohort:
     ----------
     names : tuple of str
         Of the subjects: what tells their paths apart.
+    fods : tuple of str
+        The file of each; "" of FODs in memory.
     grid : Grid
     has_warps : bool
 
@@ -384,7 +386,7 @@ class Cohort:
         where = "" if folder is None else os.fspath(folder)
         self._reading, self._folder = reading, where
         self._shelf = _Shelf(1e6 * max_memory_mb)
-        self._paths = tuple("" if isinstance(fod, Fod) else str(fod) for _, fod in found)
+        self.fods = tuple("" if isinstance(fod, Fod) else str(fod) for _, fod in found)
         self.names = tuple(name for name, _ in found)
         own = [None] * len(found) if warps is None else _warps_of(warps, self.names)
         if warps is not None and grid is None:
@@ -402,10 +404,7 @@ class Cohort:
 
     @classmethod
     def of_recipe(
-        cls,
-        recipe: Recipe,
-        fods: str | Sequence[str | PathLike[str] | Fod],
-        **keywords: Any,
+        cls, recipe: Recipe, fods: str | Sequence[str | PathLike[str] | Fod], **keywords: Any
     ) -> Self:
         """Return a cohort whose files are read as a recipe reads its own; see the class.
 
@@ -428,11 +427,6 @@ class Cohort:
 
     def __len__(self) -> int:
         return len(self.names)
-
-    @property
-    def fods(self) -> tuple[str, ...]:
-        """The file of each subject; "" of FODs in memory."""
-        return self._paths
 
     @property
     def warp_files(self) -> tuple[str, ...]:
@@ -564,7 +558,7 @@ class Cohort:
     def recipes_of(self, recipe: Recipe) -> list[Recipe]:
         """Return a recipe as it is for each subject, with the SHA-256 of FODs that were read."""
         found = []
-        for subject, path in zip(self._shelf.subjects, self._paths, strict=True):
+        for subject, path in zip(self._shelf.subjects, self.fods, strict=True):
             source = dataclasses.replace(recipe.fod, path="", sha256="")
             if path:
                 frame = recipe.fod.frame or None
@@ -599,7 +593,7 @@ class Cohort:
         known = [
             number for number in numbers
             if recipes
-            and self._paths[number]
+            and self.fods[number]
             and not isinstance(self._shelf.subjects[number].warp, Warp)
         ]  # fmt: skip
         return CohortResult(
@@ -607,17 +601,13 @@ class Cohort:
             tuple(tractograms[number] for number in numbers),
             self.grid,
             min_streamlines,
-            tuple(self._paths[number] for number in numbers),
+            tuple(self.fods[number] for number in numbers),
             tuple(recipes[number].inputs_sha256() if number in known else "" for number in numbers),
             digests=tuple(digests[n] for n in numbers) if digests and self.has_warps else (),
         )
 
     def iter_track(
-        self,
-        inputs: TrackingInput,
-        *,
-        backend: str | Runner = "auto",
-        n_threads: int | None = None,
+        self, inputs: TrackingInput, *, backend: str | Runner = "auto", n_threads: int | None = None
     ) -> Iterator[tuple[int, Tractogram]]:
         """Track inputs in all subjects; yield the number and the tractogram of each as it is done.
 
@@ -639,10 +629,7 @@ class Cohort:
         return ((number, tractogram) for number, tractogram, _ in filter(None, every))
 
     def iter_done(
-        self,
-        inputs: TrackingInput,
-        backend: str | Runner = "auto",
-        n_threads: int | None = None,
+        self, inputs: TrackingInput, backend: str | Runner = "auto", n_threads: int | None = None
     ) -> Generator[_Done | None, None, None]:
         """Track as :meth:`iter_track`, and yield the digest of the subject's own streamlines, too.
 
@@ -689,7 +676,7 @@ class Cohort:
         self, request: _Request, cluster: Cluster
     ) -> Generator[_Done | None, None, None]:
         warps = [subject.warp for subject in self._shelf.subjects]
-        if not all(self._paths) or any(isinstance(warp, Warp) for warp in warps):
+        if not all(self.fods) or any(isinstance(warp, Warp) for warp in warps):
             raise InvalidParameterError(
                 "FODs and warps in memory are not sent to a cluster; give files that its workers "
                 "see."
@@ -697,7 +684,7 @@ class Cohort:
         more = dict(self._reading), self._folder, self._shelf.max_bytes
         calls = [
             (name, path, warp, *more)
-            for name, path, warp in zip(self.names, self._paths, warps, strict=True)
+            for name, path, warp in zip(self.names, self.fods, warps, strict=True)
         ]
         for done in cluster.each(_track_on_worker, calls, request):
             if done is None:
@@ -706,7 +693,7 @@ class Cohort:
             number, (found, sha256) = done
             if isinstance(found, TractographyError):
                 raise found
-            self._hashes[self._paths[number]] = sha256
+            self._hashes[self.fods[number]] = sha256
             yield _Done(number, *found)
 
 

@@ -22,15 +22,7 @@ from ..files.image_files import is_remote
 from ..files.paths import at_home, existing_file
 from ..files.servers import is_allowed, server_of
 from .bundle import Bundle, Source, checked_name
-from .codec import (
-    decoded,
-    encoded,
-    format_of,
-    read_json,
-    recipe_content,
-    recipe_of,
-    write_json,
-)
+from .codec import decoded, encoded, format_of, read_json, recipe_content, recipe_of, write_json
 from .python_code import expression, script
 from .recipe import ReadFods, Recipe
 from .sources import FodSource
@@ -260,10 +252,7 @@ class Project:
 
     @classmethod
     def load(
-        cls,
-        path: str | PathLike[str],
-        *,
-        places: Mapping[str, str | PathLike[str]] | None = None,
+        cls, path: str | PathLike[str], *, places: Mapping[str, str | PathLike[str]] | None = None
     ) -> Project:
         """Read a project. Nothing is tracked: :meth:`Bundle.tractogram` does when asked.
 

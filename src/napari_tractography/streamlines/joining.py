@@ -48,9 +48,7 @@ class OfChosen(Generic[Values]):
         setattr(tractogram, self._slot, values)
 
 
-def end_to_end(
-    streamlines: Iterable[ArrayLike],
-) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
+def end_to_end(streamlines: Iterable[ArrayLike]) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
     """Return points and offsets of streamlines, each (n_points, 3).
 
     Raises InvalidTractogramError when one has another shape, or holds no real numbers.

@@ -95,6 +95,7 @@ class SpatialIndex:
         advance: Callable[[float], None] = lambda _fraction: None,
     ) -> None:
         self.points, self.offsets = points, offsets
+        self._is_compact = may_compile(points, offsets)
         self.effort = Effort()
         # Axis by axis: NumPy takes ten times as long for the three together.
         axes = [points[:, axis] for axis in range(3)] if len(points) else [np.zeros(1)] * 3
@@ -176,10 +177,6 @@ class SpatialIndex:
             met = meeting(self.points, self.offsets, segments, region)
             found[segments.streamlines[met]] = True
         return found
-
-    @property
-    def _is_compact(self) -> bool:
-        return may_compile(self.points, self.offsets)
 
     def _spans(self, cells: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return first and stop of the runs in ranges of consecutive cells, (n, 2) int64."""

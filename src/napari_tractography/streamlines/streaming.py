@@ -47,13 +47,15 @@ UNFINISHED = "unfinished-"  # before the name of a file of a run that ended earl
 class SavedTractogram(Outcome):
     """What was written to a file: all of a tractogram but its points, which are there."""
 
+    n_streamlines = 0
+    n_points = 0  # that were tracked; compressed there are fewer in the file
+
     def __init__(self, path: Path) -> None:
         self.path = path
         self.tally: dict[StopReason, int] = {}
         self.n_seeds = 0
         self.short_since: StopReason | None = None
         self._seeds_are_known = True
-        self._n_streamlines = self._n_points = 0
         self._lengths_mm: list[NDArray[np.float32]] = []
         self._reasons: list[NDArray[np.uint8]] = []
         self._counts: list[NDArray[np.int64]] = []
@@ -68,22 +70,12 @@ class SavedTractogram(Outcome):
         self.short_since = chunk.short_since or self.short_since
         if not len(chunk):
             return
-        self._n_streamlines += len(chunk)
-        self._n_points += chunk.n_points
+        self.n_streamlines += len(chunk)
+        self.n_points += chunk.n_points
         self._lengths_mm.append(chunk.lengths_mm.copy())
         self._reasons.append(chunk.stop_reasons.copy())
         self._counts.append(np.diff(chunk.offsets))
         self._sha.update(chunk.points.astype("<f4", copy=False).data)
-
-    @property
-    def n_streamlines(self) -> int:
-        """Number of streamlines."""
-        return self._n_streamlines
-
-    @property
-    def n_points(self) -> int:
-        """Number of points that were tracked; compressed there are fewer in the file."""
-        return self._n_points
 
     @property
     def lengths_mm(self) -> NDArray[np.float32]:
@@ -235,11 +227,7 @@ class PartWriter:
             return "", 0
         path = Path(self.folder) / f"part-{int(chunk.seed_index[0]):012d}{self.ending}"
         save_chunks(
-            [chunk],
-            path,
-            reference=self.grid,
-            dtype=self.dtype,
-            tolerance_mm=self.tolerance_mm,
+            [chunk], path, reference=self.grid, dtype=self.dtype, tolerance_mm=self.tolerance_mm
         )
         return str(path), len(chunk)
 

@@ -198,9 +198,7 @@ class Cluster:
                     self.client.cancel([*futures, there], force=True)
 
     @staticmethod
-    def _as_completed(
-        futures: dict[Any, int],
-    ) -> Generator[tuple[int, Any] | None, None, None]:
+    def _as_completed(futures: dict[Any, int]) -> Generator[tuple[int, Any] | None, None, None]:
         left = dict(futures)
         while left:
             done = [future for future in left if future.done()]
