@@ -63,46 +63,35 @@ def chunks_with_progress(
     with _held_back(selecting.logger) as held, progress_line(visible) as show:
         show(PREPARING)
         with contextlib.closing(iter_chunks(inputs, execution, report=report)) as chunks:
-            if inputs.select is not None:
-                yield _selected(chunks, inputs.select, show, held)
-            else:
-                yield _shown(chunks, len(inputs.seeds), show)
+            yield _shown(chunks, inputs, show, held)
 
 
 def _shown(
-    chunks: Iterator[Tractogram], n_seeds: int, show: Callable[[str], None]
-) -> Iterator[Tractogram]:
-    """Pass chunks on, and show how many seeds are done."""
-    n_done, last_s = 0, 0.0
-    for chunk in chunks:
-        n_done += chunk.n_seeds
-        if n_done == n_seeds or (n_done and time.perf_counter() - last_s > INTERVAL_S):
-            last_s = time.perf_counter()
-            show(f"{100 * n_done // n_seeds:3d} %  {n_done} of {n_seeds} seeds")
-        yield chunk
-
-
-def _selected(
     chunks: Iterator[Tractogram],
-    wanted: int,
+    inputs: TrackingInput,
     show: Callable[[str], None],
     held: list[logging.LogRecord],
 ) -> Iterator[Tractogram]:
-    """Pass chunks on, and show how many streamlines are accepted, and of how many seeds.
+    """Pass chunks on, and show how many seeds are done, or how many streamlines are accepted.
 
-    Where none is, an error says why: what was held back, that there are fewer, is let go.
+    Where none of those that are wanted is, an error says why: what was held back, that there are
+    fewer, is let go.
     """
+    n_seeds, wanted = len(inputs.seeds), inputs.select
     n_accepted, n_done, last_s = 0, 0, 0.0
     for chunk in chunks:
         n_accepted, n_done = n_accepted + len(chunk), n_done + chunk.n_seeds
-        if n_done and time.perf_counter() - last_s > INTERVAL_S:
+        is_last = wanted is None and n_done == n_seeds
+        if is_last or (n_done and time.perf_counter() - last_s > INTERVAL_S):
             last_s = time.perf_counter()
             show(
-                f"{100 * n_accepted // wanted:3d} %  {n_accepted} of {wanted} streamlines, "
-                f"{100 * n_accepted / max(n_done, 1):.3g} % of {n_done} seeds"
+                f"{100 * n_done // n_seeds:3d} %  {n_done} of {n_seeds} seeds"
+                if wanted is None
+                else f"{100 * n_accepted // wanted:3d} %  {n_accepted} of {wanted} streamlines, "
+                f"{100 * n_accepted / n_done:.3g} % of {n_done} seeds"
             )
         yield chunk
-    if not n_accepted:
+    if wanted is not None and not n_accepted:
         held.clear()
 
 

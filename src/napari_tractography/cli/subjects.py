@@ -12,12 +12,12 @@ import dataclasses
 import logging
 import re
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..errors import FileError, InvalidParameterError, TractographyError
-from ..files.subjects import SUBJECT, Subject, subjects_of
+from ..files.subjects import SUBJECT, subjects_of
 from .flags import warp_source
 from .progress import made_bundle
 
@@ -133,17 +133,55 @@ def replay_subjects(
     Targets are the file of each bundle, by its name, with {subject} in it. Raises FileError when
     some could not be made, after all others.
     """
+    from ..files.hashing import sha256_of
+    from ..maps.spreadsheets import cell
+    from ..recipes.recipe import Recipe
+
     subjects = subjects_of(options.fod)
     scalars = scalar_names(options.scalar)
     table = ResultsTable(Path(options.table))
-    n_all, n_there, n_failed = 0, 0, 0
+    tracked = [bundle for bundle in bundles if bundle.is_tracked]
+    n_there = n_failed = 0
     for subject in subjects:
-        for bundle, outcome in _made(options, execution, bundles, targets, scalars, table, subject):
-            n_all += 1
-            n_there += outcome == "there"
-            n_failed += outcome == "failed"
-            if not options.quiet and outcome not in ("there", "failed"):
-                print(f"{subject.name}: {bundle}: {outcome}")
+        fods: ReadFods = {}  # so that the FOD is read once for all, and only if it is needed
+        hashes: dict[ImageReading | None, str] = {}  # of the FOD, or of a part of an image
+        for bundle in tracked:
+            assert isinstance(bundle.source, Recipe)
+            who = f"{subject.name}: {bundle.name}"
+            out = Path(targets[bundle.name].replace(SUBJECT, subject.name))
+            maps = {
+                name: Path(path.replace(SUBJECT, subject.name)) for name, path in scalars.items()
+            }
+            try:
+                source = fod_source(subject.fod, bundle.source)
+                if source.image not in hashes:
+                    hashes[source.image] = source.sha256_now()
+                warp = warp_source(options, subject=subject.name, hashed=True)
+                source = dataclasses.replace(source, sha256=hashes[source.image])
+                transferred = bundle.on_fod(source, warp)
+                assert isinstance(transferred.source, Recipe)
+                inputs = transferred.source.inputs_sha256(maps)
+                if table.has(subject.name, bundle.name, inputs, out):
+                    n_there += 1
+                    continue
+                transferred.fods = fods
+                measures = _track_and_write(options, execution, transferred, out, maps)
+            except TractographyError as error:
+                print(f"{who}: {error}", file=sys.stderr)
+                n_failed += 1
+                continue
+            keys = subject.name, bundle.name, str(out)
+            proofs = transferred.digest, inputs, sha256_of(out)
+            table.add(
+                {
+                    **dict(zip(KEYS, keys, strict=True)),
+                    **{name: cell(number) for name, number in measures.numbers.items()},
+                    **dict(zip(PROOFS, proofs, strict=True)),
+                }
+            )
+            if not options.quiet:
+                print(f"{who}: {measures.n_streamlines} streamlines; written to {out}")
+    n_all = len(subjects) * len(tracked)
     if not options.quiet:
         print(
             f"{n_all - n_there - n_failed} bundles of {len(subjects)} subjects made, {n_there} "
@@ -152,55 +190,6 @@ def replay_subjects(
     if n_failed:
         raise FileError(f"{n_failed} of {n_all} bundles could not be made; the others are there.")
     return 0
-
-
-def _made(
-    options: argparse.Namespace,
-    execution: Execution,
-    bundles: Sequence[Bundle],
-    targets: dict[str, str],
-    scalars: dict[str, str],
-    table: ResultsTable,
-    subject: Subject,
-) -> Iterator[tuple[str, str]]:
-    """Make the bundles of one subject; yield the name of each and what came of it."""
-    from ..files.hashing import sha256_of
-    from ..maps.spreadsheets import cell
-    from ..recipes.recipe import Recipe
-
-    fods: ReadFods = {}  # so that the FOD is read once for all bundles, and only if it is needed
-    hashes: dict[ImageReading | None, str] = {}  # of the FOD, or of a part of an image, read once
-    for bundle in bundles:
-        if not isinstance(bundle.source, Recipe):
-            continue
-        out = Path(targets[bundle.name].replace(SUBJECT, subject.name))
-        maps = {name: Path(path.replace(SUBJECT, subject.name)) for name, path in scalars.items()}
-        try:
-            source = fod_source(subject.fod, bundle.source)
-            if source.image not in hashes:
-                hashes[source.image] = source.sha256_now()
-            warp = warp_source(options, subject=subject.name, hashed=True)
-            source = dataclasses.replace(source, sha256=hashes[source.image])
-            transferred = bundle.on_fod(source, warp)
-            assert isinstance(transferred.source, Recipe)
-            inputs = transferred.source.inputs_sha256(maps)
-            if table.has(subject.name, bundle.name, inputs, out):
-                yield bundle.name, "there"
-                continue
-            transferred.fods = fods
-            measures = _track_and_write(options, execution, transferred, out, maps)
-        except TractographyError as error:
-            print(f"{subject.name}: {bundle.name}: {error}", file=sys.stderr)
-            yield bundle.name, "failed"
-            continue
-        table.add(
-            {
-                **dict(zip(KEYS, (subject.name, bundle.name, str(out)), strict=True)),
-                **{name: cell(number) for name, number in measures.numbers.items()},
-                **dict(zip(PROOFS, (transferred.digest, inputs, sha256_of(out)), strict=True)),
-            }
-        )
-        yield bundle.name, f"{measures.n_streamlines} streamlines; written to {out}"
 
 
 def _track_and_write(

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
@@ -88,17 +88,9 @@ class Reading:
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as plain numbers and strings, ready for JSON."""
-        return {
-            "reading": self.text,
-            "basis": self.basis,
-            "frame": self.frame,
-            "axes": self.axes,
-            "symmetry": self.symmetry,
-            "coherence": self.coherence,
-            "deficit": self.deficit if math.isfinite(self.deficit) else None,
-            "tied": self.is_tied,
-            "same_as": list(self.same_as),
-        }
+        deficit = self.deficit if math.isfinite(self.deficit) else None
+        more = {"deficit": deficit, "tied": self.is_tied, "same_as": list(self.same_as)}
+        return {"reading": self.text, **asdict(self), **more}
 
 
 @dataclass(frozen=True, slots=True)

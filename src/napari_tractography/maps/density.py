@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -71,26 +71,6 @@ class PassCounter:
                 "check that both are in the same space.",
                 self.n_streamlines, low, high,
             )  # fmt: skip
-
-
-@overload
-def density(
-    tractogram: Tractogram | Iterable[Tractogram],
-    grid: Grid | Fod,
-    *,
-    ends_only: bool = False,
-    weights: None = None,
-) -> NDArray[np.int32]: ...
-
-
-@overload
-def density(
-    tractogram: Tractogram | Iterable[Tractogram],
-    grid: Grid | Fod,
-    *,
-    ends_only: bool = False,
-    weights: ArrayLike,
-) -> NDArray[np.float64]: ...
 
 
 def density(

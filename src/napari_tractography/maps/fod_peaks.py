@@ -54,9 +54,7 @@ def fod_peaks(
         found.append(
             (rows + first, columns, around[rows, columns] - amplitudes[rows, columns, None])
         )
-    rows = np.concatenate([f[0] for f in found])
-    columns = np.concatenate([f[1] for f in found])
-    differences = np.concatenate([f[2] for f in found])
+    rows, columns, differences = map(np.concatenate, zip(*found, strict=True))
     fa, fb, faa, fab, fbb = np.einsum("nm,nmd->dn", differences, slopes[columns])
     determinant = faa * fbb - fab * fab
     curved = (determinant > 0) & (faa < 0)

@@ -7,7 +7,7 @@ path, also between points: a segment cannot slip through a sphere.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Protocol, TypedDict
+from typing import TYPE_CHECKING, Any, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +17,9 @@ from ..model.regions import Region, listed_regions
 from ..model.roles import INCLUDE_RULES
 from ..runtime.scalars import as_float, is_number
 from .segments import blocks, meeting
+
+if TYPE_CHECKING:
+    from .spatial_index import SpatialIndex
 
 LARGE = 1_000_000  # points, from which compiled loops are worth loading
 SELECTING_ROLES = ("include", "exclude", "end")
@@ -33,13 +36,6 @@ class Criteria(TypedDict, total=False):
     weight: Limits | None
 
 
-class Touching(Protocol):
-    """What is asked of a spatial index."""
-
-    def touched(self, region: Region) -> NDArray[np.bool_]:
-        """Tell which streamlines meet a region, as (n_streamlines,) bool."""
-
-
 def check_rule(include_rule: str) -> None:
     """Raise InvalidParameterError when there is no such rule."""
     if include_rule not in INCLUDE_RULES:
@@ -53,7 +49,7 @@ def passing(
     offsets: NDArray[np.int64],
     regions: Sequence[Region],
     include_rule: str = "all",
-    index: Touching | None = None,
+    index: SpatialIndex | None = None,
 ) -> NDArray[np.bool_]:
     """Tell which streamlines pass regions as they shall: (n_streamlines,) bool.
 
@@ -100,11 +96,8 @@ def touching(
     """Tell which streamlines meet a region, by testing every segment."""
     found = np.zeros(len(offsets) - 1, bool)
     if len(points) >= LARGE and region.center_mm is not None:
-        from .compiled_loops import are_ready
-        from .spatial_index import (  # on use: Numba takes a while to load
-            all_segments_meet,
-            may_compile,
-        )
+        from .compiled_loops import are_ready  # on use: Numba takes a while to load
+        from .spatial_index import all_segments_meet, may_compile
 
         if may_compile(points, offsets) and are_ready():
             all_segments_meet(points, offsets, region.center_mm, region.radius_mm, found)
