@@ -13,6 +13,7 @@ import napari_tractography as nt
 from napari_tractography.recipes import provenance
 from napari_tractography.recipes.recipe import Recipe
 from napari_tractography.recipes.sources import FodSource, SeedSource
+from napari_tractography.tracking.cluster import versions
 
 
 def _recipe(**changes: Any) -> Recipe:
@@ -56,7 +57,7 @@ def test_a_result_knows_its_backend_device_and_packages(
     assert (cpu.backend, cpu.device) == ("cpu", platform.machine())
     assert {"numpy", "numba", "llvmlite", "scipy", "dipy"} <= set(cpu.versions)
     assert not [name for name in cpu.versions if name.startswith("cupy")]
-    monkeypatch.setattr(provenance, "_version", lambda name: f"1 of {name}")
+    monkeypatch.setattr(versions, "_version", lambda name: f"1 of {name}")
     gpu = _recipe().with_result(tractogram, "cuda:0 + cuda:3")
     assert (gpu.backend, gpu.device) == ("cuda:0 + cuda:3", "NVIDIA H200 + NVIDIA H200")
     assert gpu.versions["cupy-cuda12x"] == "1 of cupy-cuda12x"

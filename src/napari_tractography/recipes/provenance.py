@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import platform
 import re
-from functools import cache
-from importlib.metadata import PackageNotFoundError, version
 
+from ..tracking.cluster.versions import versions_of
 from ..tracking.devices import model
 
 # What can change a bit of the result, besides the recipe: the kernels are compiled by Numba and
@@ -24,16 +23,7 @@ TOLERANCE = (
 
 def present_versions(backend: str = "") -> dict[str, str]:
     """Return the versions of the packages that can change the streamlines of a backend."""
-    names = PACKAGES + (GPU_PACKAGES if is_gpu(backend) else ())
-    return {name: number for name in names if (number := _version(name))}
-
-
-@cache  # what is installed is looked for on the disk
-def _version(name: str) -> str:
-    try:
-        return version(name)
-    except PackageNotFoundError:  # a source tree on the path, not installed
-        return ""
+    return versions_of(PACKAGES + (GPU_PACKAGES if is_gpu(backend) else ()))
 
 
 def is_gpu(backend: str) -> bool:

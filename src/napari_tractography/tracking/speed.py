@@ -17,7 +17,6 @@ import statistics
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
-from importlib.metadata import PackageNotFoundError, version
 from os import PathLike
 from pathlib import Path
 from typing import Any, Protocol
@@ -33,6 +32,7 @@ from ..model.parameters import TrackingParameters
 from ..model.phantoms import make_phantom, phantom_mask
 from ..model.seeds import Seeds
 from ..version import __version__
+from .cluster.versions import versions_of
 from .devices import cpu_count
 from .engine import compile_kernel, track
 
@@ -293,17 +293,12 @@ def machine() -> dict[str, Any]:
     except OSError:
         lines = []
     found = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
-    versions = {"napari-tractography": __version__, "Python": platform.python_version()}
-    for name in PACKAGES:
-        try:
-            versions[name] = version(name)
-        except PackageNotFoundError:
-            continue
+    ours = {"napari-tractography": __version__, "Python": platform.python_version()}
     return {
         "processor": found[0] if found else model,
         "cores": cpu_count(),
         "system": platform.system(),
-        "versions": versions,
+        "versions": {**ours, **versions_of(PACKAGES)},
     }
 
 

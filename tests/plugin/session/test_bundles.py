@@ -20,7 +20,7 @@ from napari_tractography.plugin.layers.spheres import Spheres
 from napari_tractography.plugin.layers.volume_layers import fod_layers, mask_layer_data
 from napari_tractography.plugin.session import runs
 from napari_tractography.plugin.streamlines.layer import Streamlines
-from napari_tractography.recipes import provenance
+from napari_tractography.tracking.cluster import versions
 from napari_tractography.tracking.report import Report
 
 ONE, OTHER = phantom_seeds_mm("cross")
@@ -414,8 +414,8 @@ def test_switching_puts_no_layer_in_and_takes_none_out(
     changed: list[str] = []
     for name in ("inserted", "removed", "moved"):
         panel.viewer.layers.events[name].connect(lambda _e, name=name: changed.append(name))
-    monkeypatch.setattr(provenance, "version", lambda name: changed.append(name) or "1")
-    provenance._version.cache_clear()
+    monkeypatch.setattr(versions, "version", lambda name: changed.append(name) or "1")
+    versions._version.cache_clear()
     for bundle in (*panel.bundles.bundles, panel.bundles.bundles[2]):
         panel.bundles.activate(bundle)
         panel.project.keeper.compare()

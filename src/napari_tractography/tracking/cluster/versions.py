@@ -6,7 +6,8 @@ Imports nothing of this package or others, so that a worker that lacks them can 
 from __future__ import annotations
 
 import platform
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 
 # What can change a bit of the streamlines, and what carries them.
@@ -15,13 +16,20 @@ PACKAGES = ("napari-tractography", "numpy", "numba", "llvmlite", "distributed")
 
 def installed_versions() -> dict[str, str]:
     """Return the versions of Python and of the packages that tasks depend on."""
-    found = {"python": platform.python_version()}
-    for name in PACKAGES:
-        try:
-            found[name] = version(name)
-        except PackageNotFoundError:  # a source tree on the path, not installed
-            continue
-    return found
+    return {"python": platform.python_version(), **versions_of(PACKAGES)}
+
+
+def versions_of(names: Iterable[str]) -> dict[str, str]:
+    """Return the versions of those packages that are installed."""
+    return {name: number for name in names if (number := _version(name))}
+
+
+@cache  # what is installed is looked for on the disk
+def _version(name: str) -> str:
+    try:
+        return version(name)
+    except PackageNotFoundError:  # a source tree on the path, not installed
+        return ""
 
 
 def differing_versions(here: Mapping[str, str], workers: Mapping[str, Mapping[str, str]]) -> str:
