@@ -179,18 +179,7 @@ def coherence(fod: Fod) -> Coherence:
     Where the volume cannot be an FOD, where most readings of the best basis are alike, or where
     rotations that no reading has fit better, no reading is preferred; `doubt` says which it is.
 
-    Parameters
-    ----------
-    fod : Fod
-
-    Returns
-    -------
-    Coherence
-
-    Raises
-    ------
-    InvalidFodError
-        When the FOD has no directions (lmax 0).
+    Raises InvalidFodError when the FOD has no directions (lmax 0).
     """
     if fod.lmax < 2 or not fod.values[:, 1:].any():
         raise InvalidFodError(

@@ -114,10 +114,6 @@ def connectome(
     weights : (n_streamlines,) array_like, optional
         What each streamline counts, such as ``tractogram.weights``; 1 by default.
 
-    Returns
-    -------
-    Connectome
-
     Raises
     ------
     InvalidMaskError

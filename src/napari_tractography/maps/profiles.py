@@ -101,10 +101,6 @@ def profile(
     name : str
         Of the bundle.
 
-    Returns
-    -------
-    Profile
-
     Raises
     ------
     InvalidParameterError

@@ -152,10 +152,6 @@ def resection(source: Source, cavity: Region | Sequence[Region], *, name: str = 
     name : str
         Of the bundle.
 
-    Returns
-    -------
-    Resection
-
     Raises
     ------
     InvalidRegionError

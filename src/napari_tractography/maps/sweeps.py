@@ -149,10 +149,6 @@ def sweep(
         As :func:`~napari_tractography.tracking.engine.iter_track` takes them. With `select` so
         many seeds are started, at each value, as the chosen one needs.
 
-    Returns
-    -------
-    Sweep
-
     Raises
     ------
     InvalidParameterError

@@ -139,10 +139,6 @@ def visitation(
     ends_only : bool
         Whether only first and last points visit.
 
-    Returns
-    -------
-    Visitation
-
     Raises
     ------
     InvalidParameterError

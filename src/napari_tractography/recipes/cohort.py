@@ -470,10 +470,6 @@ class Cohort:
             seeds then go one by one through a warp. With `select` the whole FOD of a subject is
             read, since it is not known where seeds will lie.
 
-        Returns
-        -------
-        CohortResult
-
         Raises
         ------
         TractographyError

@@ -143,10 +143,6 @@ def save_chunks(
         Leave out points that lie no further than this from the line between those that stay, by
         DIPY's ``compress_streamlines`` (Presseau et al., NeuroImage 109, 2015).
 
-    Returns
-    -------
-    SavedTractogram
-
     Raises
     ------
     FileError
