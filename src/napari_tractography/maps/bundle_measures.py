@@ -49,35 +49,22 @@ class Spread:
 
 @dataclass(frozen=True, slots=True)
 class BundleMeasures:
-    """The numbers of one bundle.
-
-    Attributes
-    ----------
-    name : str
-    n_streamlines : int
-    mean_length_mm, q1_length_mm, median_length_mm, q3_length_mm : float
-        Of the lengths; the quartiles as ``numpy.percentile``. NaN without streamlines.
-    volume_mm3 : float
-        Of the voxels that a streamline passes.
-    surface_mm2 : float
-        Of the triangles around these voxels (marching cubes between voxel centres, half-way). It
-        follows their steps: of a ball it is 9 % too large where voxels are cubes, in whatever
-        axes, 12 % where one edge is twice the others and 16 % where it is three times as long.
-    grid : Grid
-        The voxels: another grid has another volume and another surface.
-    scalars : mapping of str to Spread
-        Of each scalar map, over the means along the streamlines.
-    """
+    """The numbers of one bundle."""
 
     name: str
     n_streamlines: int
+    # Of the lengths; the quartiles as ``numpy.percentile``. NaN without streamlines.
     mean_length_mm: float
     q1_length_mm: float
     median_length_mm: float
     q3_length_mm: float
-    volume_mm3: float
+    volume_mm3: float  # of the voxels that a streamline passes
+    # Of the triangles around these voxels (marching cubes between voxel centres, half-way). It
+    # follows their steps: of a ball it is 9 % too large where voxels are cubes, in whatever axes,
+    # 12 % where one edge is twice the others and 16 % where it is three times as long.
     surface_mm2: float
-    grid: Grid
+    grid: Grid  # the voxels: another grid has another volume and another surface
+    # Of each scalar map, over the means along the streamlines.
     scalars: Mapping[str, Spread] = field(default_factory=dict)
 
     @property

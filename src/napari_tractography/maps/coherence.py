@@ -50,31 +50,19 @@ MAX_STATED_DEFICIT = 100.0  # standard errors; above it, a number says no more
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """One way to read the file, and how well it fits.
+    """One way to read the file, and how well it fits."""
 
-    Attributes
-    ----------
-    basis, frame, axes : str
-        See :class:`~napari_tractography.maps.fod_readings.ReadingKey`.
-    symmetry : float
-        Cosine between symmetric lobes and the FOD of voxels that they were not fitted to, at most
-        1.
-    coherence : float
-        Correlation of amplitudes along their own direction, at most 1.
-    deficit : float
-        Standard errors by which it falls short of the best reading: in symmetry where that tells
-        the bases apart, else in coherence.
-    same_as : tuple of str
-        Other readings that give the identical FOD, in words.
-    """
-
+    # basis, frame, axes: see fod_readings.ReadingKey.
     basis: str
     frame: str
     axes: str
+    # Cosine between symmetric lobes and the FOD of voxels that they were not fitted to, at most 1.
     symmetry: float
-    coherence: float
+    coherence: float  # correlation of amplitudes along their own direction, at most 1
+    # Standard errors by which it falls short of the best reading: in symmetry where that tells the
+    # bases apart, else in coherence.
     deficit: float
-    same_as: tuple[str, ...] = ()
+    same_as: tuple[str, ...] = ()  # other readings that give the identical FOD, in words
 
     @property
     def text(self) -> str:
@@ -95,27 +83,15 @@ class Reading:
 
 @dataclass(frozen=True, slots=True)
 class Coherence:
-    """How well each reading of an FOD file fits.
+    """How well each reading of an FOD file fits."""
 
-    Attributes
-    ----------
-    name : str
-        Of the FOD.
-    readings : tuple of Reading
-        All that differ, the best first.
-    in_use : Reading
-        The one with which the FOD was read.
-    best : Reading
-        The one that fits best. Among those that the data cannot tell apart, the one in use, or
-        else the simplest: in its basis, with the fewest axes flipped or swapped.
-    doubt : str
-        Why the voxels do not tell, in words; "" where they do. Then no reading falls short.
-    """
-
-    name: str
-    readings: tuple[Reading, ...]
-    in_use: Reading
+    name: str  # of the FOD
+    readings: tuple[Reading, ...]  # all that differ, the best first
+    in_use: Reading  # with which the FOD was read
+    # The one that fits best. Among those that the data cannot tell apart, the one in use, or else
+    # the simplest: in its basis, with the fewest axes flipped or swapped.
     best: Reading
+    # Why the voxels do not tell, in words; "" where they do. Then no reading falls short.
     doubt: str = ""
 
     @property

@@ -30,31 +30,18 @@ Find = Callable[[NDArray[np.float32]], NDArray[np.int64]]  # from points to labe
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Connectome:
-    """Streamlines between labels.
+    """Streamlines between labels."""
 
-    Attributes
-    ----------
-    labels : (n,) int64
-        The labels of the image in rising order, without 0.
-    counts : (n, n) int64, or float64 with weights
-        Streamlines from the label of the row to that of the column, or the sums of their weights.
-        If not directed, each streamline counts for both orders, and once on the diagonal.
-    mean_lengths_mm : (n, n) float64
-        Their mean length, by weight if there are any, 0 where there are none.
-    n_assigned : int
-        Streamlines with both ends at a label.
-    n_unassigned : int
-        Streamlines with an end at no label.
-    directed : bool
-        Whether rows are first points and columns last points.
-    """
-
-    labels: NDArray[np.int64]
+    labels: NDArray[np.int64]  # (n,): the labels of the image in rising order, without 0
+    # (n, n), int64 without weights: streamlines from the label of the row to that of the column, or
+    # the sums of their weights. If not directed, each streamline counts for both orders, and once
+    # on the diagonal.
     counts: NDArray[np.int64] | NDArray[np.float64]
+    # (n, n): their mean length, by weight if there are any, 0 where there are none.
     mean_lengths_mm: NDArray[np.float64]
-    n_assigned: int
-    n_unassigned: int
-    directed: bool
+    n_assigned: int  # streamlines with both ends at a label
+    n_unassigned: int  # streamlines with an end at no label
+    directed: bool  # whether rows are first points and columns last points
 
     def save_counts(self, path: str | PathLike[str]) -> None:
         """Write the counts as CSV, labels in the first row and column, whole or not at all."""

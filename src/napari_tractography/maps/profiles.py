@@ -37,30 +37,19 @@ ENDS = (("left", "right"), ("posterior", "anterior"), ("inferior", "superior"))
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Profile:
-    """A scalar map along a bundle.
+    """A scalar map along a bundle."""
 
-    Attributes
-    ----------
-    name, scalar : str
-        Of the bundle and of the map.
-    mean, sd : (n,) float64
-        Over the streamlines at each of n places, evenly along each streamline, NaN where there is
-        no value.
-    counts : (n,) int64
-        How many streamlines have a value there.
-    centroid_mm : (n, 3) float64
-        Mean place of the streamlines, RAS+ mm.
-    axis : int
-        Along which what the streamlines were turned by has its ends farthest apart: 0 is x, from
-        left to right.
-    """
-
+    # name, scalar: of the bundle and of the map.
     name: str
     scalar: str
+    # mean, sd: (n,), over the streamlines at each of n places, evenly along each streamline, NaN
+    # where there is no value.
     mean: NDArray[np.float64]
     sd: NDArray[np.float64]
-    counts: NDArray[np.int64]
-    centroid_mm: NDArray[np.float64]
+    counts: NDArray[np.int64]  # (n,): how many streamlines have a value there
+    centroid_mm: NDArray[np.float64]  # (n, 3): mean place of the streamlines, RAS+
+    # Along which what the streamlines were turned by has its ends farthest apart: 0 is x, from left
+    # to right.
     axis: int
 
     @property

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -48,28 +48,16 @@ COLUMNS = {
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Resection:
-    """What a bundle would lose to a cavity.
+    """What a bundle would lose to a cavity."""
 
-    Attributes
-    ----------
-    name : str
-        Of the bundle.
-    lost : (n_streamlines,) bool
-        Which streamlines enter the cavity.
-    weights : (n_streamlines,) float32 or None
-        What each streamline stands for, where the bundle has weights.
-    margin_mm : float
-        The least distance between bundle and cavity, 0 where a streamline enters; NaN without
-        streamlines.
-    line_mm : (2, 3) float64 or None
-        Where that is, RAS+ mm: on the bundle, and on the cavity; None where it is 0 or NaN.
-    """
-
-    name: str
-    lost: NDArray[np.bool_]
+    name: str  # of the bundle
+    lost: NDArray[np.bool_]  # (n_streamlines,): which streamlines enter the cavity
+    # (n_streamlines,): what each streamline stands for, where the bundle has weights.
     weights: NDArray[np.float32] | None = None
+    # Least distance between bundle and cavity, 0 where a streamline enters; NaN without any.
     margin_mm: float = math.nan
-    line_mm: NDArray[np.float64] | None = field(default=None)
+    # (2, 3): where that is, RAS+: on the bundle, and on the cavity; None where it is 0 or NaN.
+    line_mm: NDArray[np.float64] | None = None
 
     @property
     def n_streamlines(self) -> int:

@@ -46,26 +46,6 @@ Seen = Callable[[int, float, Tractogram], object]  # number of the value, the va
 class Sweep:
     """What each value of a parameter gave.
 
-    Attributes
-    ----------
-    name : str
-        Of the parameter.
-    values : (n,) float64
-        Rising; the chosen one is among them.
-    chosen : int
-        Which of them the parameters had.
-    n_seeds : int
-        That each value started.
-    n_streamlines : (n,) int64
-    measured : mapping of str to (n,) float64
-        By :data:`MEASURES`: the fraction of the seeds that was accepted, the mean length, the
-        likeness and, where it was asked what is valid, the fraction of the streamlines that is.
-        NaN where no streamline came.
-    errors : mapping of str to (n,) float64
-        Standard error of the difference to the chosen value, by the same names; 0 at that value.
-
-    Notes
-    -----
     The likeness is how much the visitation maps of one half of the seeds at this value and of the
     other half at the chosen value have in common, the mean of both ways: 2 sum min(p, q) / sum (p +
     q). At the chosen value it is what randomness alone leaves, below 1; a value whose streamlines
@@ -75,12 +55,16 @@ class Sweep:
     once: paired, since the random numbers are common.
     """
 
-    name: str
-    values: NDArray[np.float64]
-    chosen: int
-    n_seeds: int
-    n_streamlines: NDArray[np.int64]
+    name: str  # of the parameter
+    values: NDArray[np.float64]  # (n,): rising; the chosen one is among them
+    chosen: int  # which of them the parameters had
+    n_seeds: int  # that each value started
+    n_streamlines: NDArray[np.int64]  # (n,)
+    # By MEASURES, (n,): the fraction of the seeds that was accepted, the mean length, the likeness
+    # and, where it was asked what is valid, the fraction of the streamlines that is. NaN where no
+    # streamline came.
     measured: Mapping[str, NDArray[np.float64]]
+    # Standard error of the difference to the chosen value, by the same names; 0 at that value.
     errors: Mapping[str, NDArray[np.float64]]
 
     @property

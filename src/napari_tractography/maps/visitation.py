@@ -27,23 +27,12 @@ UNSEEN = 0.05
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Visitation:
-    """A visitation map.
+    """A visitation map."""
 
-    Attributes
-    ----------
-    probability : (x, y, z) float64
-        Of a streamline to visit the voxel.
-    n : int
-        Streamlines, or seeds, of which it is a fraction.
-    grid : Grid
-    trials : str
-        "accepted" or "started", as :func:`visitation` takes it.
-    """
-
-    probability: NDArray[np.float64]
-    n: int
+    probability: NDArray[np.float64]  # (x, y, z): of a streamline to visit the voxel
+    n: int  # streamlines, or seeds, of which it is a fraction
     grid: Grid
-    trials: str = TRIALS[0]
+    trials: str = TRIALS[0]  # "accepted" or "started", as :func:`visitation` takes it
 
     @property
     def standard_error(self) -> NDArray[np.float64]:

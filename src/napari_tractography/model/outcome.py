@@ -15,25 +15,15 @@ from .stop import N_REASONS, StopReason
 
 
 class Outcome:
-    """Streamlines without their points.
-
-    Attributes
-    ----------
-    tally : dict of StopReason to int
-        How often each reason ended a half streamline or rejected a whole one, over all seeds.
-    n_seeds : int
-        How many seeds were tried; 0 where that is unknown: of a file, and of chosen streamlines.
-    stop_reasons : (n_streamlines, 2) uint8
-        Codes of the first and the last point.
-    short_since : StopReason or None
-        Of a run whose streamlines were all too short: what ended most of them.
-    """
+    """Streamlines without their points."""
 
     __slots__ = ()
 
+    # How often each reason ended a half streamline or rejected a whole one, over all seeds.
     tally: dict[StopReason, int]
-    n_seeds: int
-    stop_reasons: NDArray[np.uint8]
+    n_seeds: int  # that were tried; 0 where unknown: of a file, and of chosen streamlines
+    stop_reasons: NDArray[np.uint8]  # (n_streamlines, 2): codes of the first and the last point
+    # Of a run whose streamlines were all too short: what ended most of them.
     short_since: StopReason | None
 
     @property
