@@ -135,10 +135,9 @@ class SeedDrag:
         self.session.open()
         self.session.choose_fod(layer)
         step_mm = round(STEP_VOXELS * float(fod.grid.voxel_sizes_mm.min()), 3)
-        self.session.set_parameters(
-            None if defaults else TrackingParameters(step_mm=step_mm),
-            SeedingParameters(n_per_seed=MOST),
-        )
+        if not defaults:
+            self.session.restore_by_hand(TrackingParameters(step_mm=step_mm).to_dict())
+        self.session.set_seeding(SeedingParameters(n_per_seed=MOST))
         ends = spread_seeds_mm(fod, 2)
         self.fod, self.path_mm = fod, np.linspace(ends[0], ends[1], n_moves + WARM_UP)
         self.session.add_seeds_mm(self.path_mm[:1])
@@ -222,7 +221,7 @@ class SeedDrag:
 def with_threshold(seed_drag: SeedDrag) -> None:
     """Set a probability threshold."""
     session = seed_drag.session
-    session.set_parameters(session.parameters.replace(min_probability=THRESHOLD))
+    session.restore_by_hand(session.parameters.replace(min_probability=THRESHOLD).to_dict())
 
 
 def with_region(seed_drag: SeedDrag, role: str, *, painted: bool) -> None:
@@ -242,13 +241,13 @@ def with_mask(seed_drag: SeedDrag) -> None:
     """Track in the voxels that hold an FOD."""
     session, fod = seed_drag.session, seed_drag.fod
     voxels = np.ascontiguousarray(session.space.volume(fod.support.astype(np.uint8)))
-    session.mask_layer = seed_drag.viewer.add_labels(voxels, **session.space.layer_kwargs)
+    session.choose("mask", seed_drag.viewer.add_labels(voxels, **session.space.layer_kwargs))
 
 
 def with_tissues(seed_drag: SeedDrag) -> None:
     """Track with tissues."""
     layer_data = tissue_layer_data(make_tissues(seed_drag.fod))
-    seed_drag.session.choose_tissues(seed_drag.viewer._add_layer_from_data(*layer_data)[0])
+    seed_drag.session.choose("tissues", seed_drag.viewer._add_layer_from_data(*layer_data)[0])
 
 
 KNOBS: dict[str, Callable[[SeedDrag], None]] = {

@@ -7,9 +7,11 @@ bundles, the control of runs. The text of an act is what Undo says.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable, Mapping
+import itertools
+import re
+from collections.abc import Callable, Collection, Iterable, Mapping
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Concatenate, ParamSpec
 
 from ..model.parameters import parameter_specs
 from ..model.seeding_parameters import seeding_specs
@@ -17,11 +19,16 @@ from .document import COLOURS, BundleState, PlacedSeeds, RegionState, Snapshot
 from .words import plural
 
 Act = Callable[[Snapshot], Snapshot]
+P = ParamSpec("P")
 
 SPECS = {spec.name: spec for spec in parameter_specs()}
-SEEDING = {spec.name: spec for spec in seeding_specs()}
 # Of these two the one that was set last counts.
 INSTEAD = {"max_angle_deg": "min_radius_mm", "min_radius_mm": "max_angle_deg"}
+
+
+def _act(function: Callable[Concatenate[Snapshot, P], Snapshot]) -> Callable[P, Act]:
+    """Have a function of a snapshot and some values return the act of these values."""
+    return lambda *args, **values: lambda now: function(now, *args, **values)
 
 
 def change(bundle: int | None = None, **values: Any) -> Act:
@@ -32,30 +39,19 @@ def change(bundle: int | None = None, **values: Any) -> Act:
 # -- parameters --------------------------------------------------------------------------------
 
 
-def choose(values: Mapping[str, Any]) -> Act:
+@_act
+def choose(now: Snapshot, values: Mapping[str, Any]) -> Snapshot:
     """Set tracking parameters by name, as a person does; see :data:`INSTEAD`."""
-
-    def act(now: Snapshot) -> Snapshot:
-        chosen = dict(now.bundle.chosen)
-        for name, value in values.items():
-            other = INSTEAD.get(name)
-            if other is not None and other not in values:
-                chosen.pop(other, None)
-            chosen[name] = value
-        return now.replace(chosen=MappingProxyType(chosen))
-
-    return act
+    given_up = {INSTEAD.get(name) for name in values} - values.keys()
+    kept = {name: value for name, value in now.bundle.chosen.items() if name not in given_up}
+    return now.replace(chosen=MappingProxyType({**kept, **values}))
 
 
-def forget_chosen(names: Iterable[str]) -> Act:
+@_act
+def forget_chosen(now: Snapshot, names: Collection[str]) -> Snapshot:
     """Let the FOD, or the defaults, decide some tracking parameters again."""
-    left_out = set(names)
-
-    def act(now: Snapshot) -> Snapshot:
-        kept = {name: value for name, value in now.bundle.chosen.items() if name not in left_out}
-        return now.replace(chosen=MappingProxyType(kept))
-
-    return act
+    kept = {name: value for name, value in now.bundle.chosen.items() if name not in names}
+    return now.replace(chosen=MappingProxyType(kept))
 
 
 def choice_text(values: Mapping[str, Any]) -> str:
@@ -63,7 +59,7 @@ def choice_text(values: Mapping[str, Any]) -> str:
     if len(values) != 1:
         return "Set parameters"
     ((name, value),) = values.items()
-    spec = SPECS[name] if name in SPECS else SEEDING[name]
+    spec = next(spec for spec in (*SPECS.values(), *seeding_specs()) if spec.name == name)
     shown = f"{value:g}" if isinstance(value, float) else str(value)
     return " ".join(filter(None, [spec.label, shown, spec.unit]))
 
@@ -87,133 +83,105 @@ def seeds_text(before: PlacedSeeds, now: PlacedSeeds) -> str:
 # -- regions -----------------------------------------------------------------------------------
 
 
-def add_region(region: RegionState) -> Act:
+@_act
+def add_region(now: Snapshot, region: RegionState) -> Snapshot:
     """Add a region behind the others of the active bundle."""
-    return lambda now: now.replace(now.active, regions=(*now.bundle.regions, region))
+    return now.replace(regions=(*now.bundle.regions, region))
 
 
-def remove_regions(numbers: Iterable[int]) -> Act:
+@_act
+def remove_regions(now: Snapshot, numbers: Collection[int]) -> Snapshot:
     """Remove regions by their ids, whichever bundle they are of."""
-    gone = set(numbers)
-
-    def act(now: Snapshot) -> Snapshot:
-        for number, state in now.bundles.items():
-            kept = tuple(region for region in state.regions if region.id not in gone)
-            if len(kept) != len(state.regions):
-                between = None if gone & set(state.between or ()) else state.between
-                now = now.replace(number, regions=kept, between=between)
-        return now
-
-    return act
+    for number, state in now.bundles.items():
+        kept = tuple(region for region in state.regions if region.id not in numbers)
+        if len(kept) != len(state.regions):
+            between = None if {*numbers} & {*(state.between or ())} else state.between
+            now = now.replace(number, regions=kept, between=between)
+    return now
 
 
-def change_regions(numbers: Iterable[int], **values: Any) -> Act:
+@_act
+def change_regions(now: Snapshot, /, numbers: Collection[int], **values: Any) -> Snapshot:
     """Give regions other values, by their ids, whichever bundle they are of."""
-    ids = set(numbers)
-
-    def act(now: Snapshot) -> Snapshot:
-        for number, state in now.bundles.items():
-            regions = tuple(
-                dataclasses.replace(region, **values) if region.id in ids else region
-                for region in state.regions
-            )
-            now = now.replace(number, regions=regions)
-        return now
-
-    return act
+    for number, state in now.bundles.items():
+        regions = tuple(
+            dataclasses.replace(region, **values) if region.id in numbers else region
+            for region in state.regions
+        )
+        now = now.replace(number, regions=regions)
+    return now
 
 
 # -- the list ----------------------------------------------------------------------------------
 
 
-def activate(number: int) -> Act:
+@_act
+def activate(now: Snapshot, number: int) -> Snapshot:
     """Make another bundle the active one."""
-
-    def act(now: Snapshot) -> Snapshot:
-        if number == now.active or number not in now.bundles:
-            return now
-        return Snapshot(now.bundles, number)
-
-    return act
+    is_other = number != now.active and number in now.bundles
+    return Snapshot(now.bundles, number) if is_other else now
 
 
-def insert(number: int, state: BundleState) -> Act:
+@_act
+def insert(now: Snapshot, number: int, state: BundleState) -> Snapshot:
     """Add a bundle, which has an id, below the active one, and make it active."""
-
-    def act(now: Snapshot) -> Snapshot:
-        bundles: dict[int, BundleState] = {}
-        for known, other in now.bundles.items():
-            bundles[known] = other
-            if known == now.active:
-                bundles[number] = state
-        return Snapshot(bundles, number)
-
-    return act
+    bundles = list(now.bundles.items())
+    bundles.insert(list(now.bundles).index(now.active) + 1, (number, state))
+    return Snapshot(dict(bundles), number)
 
 
-def append(number: int, state: BundleState, *, replacing: int | None = None) -> Act:
+@_act
+def append(
+    now: Snapshot, number: int, state: BundleState, *, replacing: int | None = None
+) -> Snapshot:
     """Add a bundle, which has an id, at the end of the list, or in place of one that is blank."""
-
-    def act(now: Snapshot) -> Snapshot:
-        left = {
-            known: other
-            for known, other in now.bundles.items()
-            if known != replacing or not other.is_blank
-        }
-        active = now.active if now.active in left else number
-        return Snapshot({**left, number: state}, active)
-
-    return act
+    left = {n: each for n, each in now.bundles.items() if n != replacing or not each.is_blank}
+    return Snapshot({**left, number: state}, now.active if now.active in left else number)
 
 
-def delete(number: int, blank: tuple[int, BundleState]) -> Act:
+@_act
+def delete(now: Snapshot, number: int, blank: tuple[int, BundleState]) -> Snapshot:
     """Delete a bundle; a blank one comes in its place where it is the only one."""
-
-    def act(now: Snapshot) -> Snapshot:
-        if number not in now.bundles:
-            return now
-        order = list(now.bundles)
-        index = order.index(number)
-        left = {known: state for known, state in now.bundles.items() if known != number}
-        if not left:
-            left = {blank[0]: blank[1]}
-        known = list(left)
-        active = now.active if now.active in left else known[min(index, len(known) - 1)]
-        return Snapshot(left, active)
-
-    return act
+    if number not in now.bundles:
+        return now
+    index = list(now.bundles).index(number)
+    left = {n: state for n, state in now.bundles.items() if n != number} or dict([blank])
+    active = now.active if now.active in left else list(left)[min(index, len(left) - 1)]
+    return Snapshot(left, active)
 
 
-def colour_each(mode: str) -> Act:
+@_act
+def colour_each(now: Snapshot, mode: str) -> Snapshot:
     """Colour the streamlines of every bundle in a mode; each bundle has a colour of its own.
 
     Of two bundles of one colour the second gets another.
     """
+    taken: list[str] = []
+    for number, state in now.bundles.items():
+        colour = free_colour(taken) if state.colour in taken else state.colour
+        taken.append(colour)
+        style = {**state.style, "colour_by": mode, "colour": colour}
+        if style != state.style or colour != state.colour:
+            now = now.replace(number, colour=colour, style=MappingProxyType(style))
+    return now
 
-    def act(now: Snapshot) -> Snapshot:
-        taken: list[str] = []
-        for number, state in now.bundles.items():
-            colour = free_colour(taken) if state.colour in taken else state.colour
-            taken.append(colour)
-            style = {**state.style, "colour_by": mode, "colour": colour}
-            if style != state.style or colour != state.colour:
-                now = now.replace(number, colour=colour, style=MappingProxyType(style))
+
+@_act
+def reorder(now: Snapshot, numbers: Collection[int]) -> Snapshot:
+    """Put these bundles in this order, in the rows that they have; the others stay in theirs."""
+    in_turn = iter(numbers)
+    order = [next(in_turn) if number in numbers else number for number in now.bundles]
+    if order == list(now.bundles):
         return now
+    return Snapshot({number: now.bundles[number] for number in order}, now.active)
 
-    return act
 
-
-def move(number: int, index: int) -> Act:
+@_act
+def move(now: Snapshot, number: int, index: int) -> Snapshot:
     """Move a bundle to another row of the list."""
-
-    def act(now: Snapshot) -> Snapshot:
-        order = [known for known in now.bundles if known != number]
-        order.insert(index, number)
-        if order == list(now.bundles):
-            return now
-        return Snapshot({known: now.bundles[known] for known in order}, now.active)
-
-    return act
+    order = [known for known in now.bundles if known != number]
+    order.insert(index, number)
+    return reorder(order)(now)
 
 
 def free_name(taken: Iterable[str], wanted: str = "") -> str:
@@ -224,16 +192,12 @@ def free_name(taken: Iterable[str], wanted: str = "") -> str:
     known = set(taken)
     if wanted and wanted not in known:
         return wanted
-    stem = wanted.rstrip("0123456789").rstrip() if wanted.rpartition(" ")[2].isdecimal() else wanted
-    stem = stem or "Bundle"
-    number = 2 if wanted else len(known) + 1
-    while f"{stem} {number}" in known:
-        number += 1
-    return f"{stem} {number}"
+    stem = re.sub(r"(^|\s+)\d+$", "", wanted) or "Bundle"
+    numbers = itertools.count(2 if wanted else len(known) + 1)
+    return next(name for n in numbers if (name := f"{stem} {n}") not in known)
 
 
 def free_colour(taken: Iterable[str]) -> str:
     """Return a colour that no bundle has, as long as there are some."""
     known = list(taken)
-    free = [colour for colour in COLOURS if colour not in known]
-    return free[0] if free else COLOURS[len(known) % len(COLOURS)]
+    return next((c for c in COLOURS if c not in known), COLOURS[len(known) % len(COLOURS)])

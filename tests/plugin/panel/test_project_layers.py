@@ -44,12 +44,12 @@ def test_masks_of_a_project_have_one_hidden_layer_each(
     assert digests(again) == wanted
     (made,) = mask_layers(again)
     assert not made.visible
-    assert again.session.mask_layer is again.session.seed_mask_layer is made
+    assert again.session.layer_of("mask") is again.session.layer_of("seed_mask") is made
     again.bundle_list.mirror.click()
     settle(again)
-    assert again.session.mask_layer is made
+    assert again.session.layer_of("mask") is made
     (mirrored,) = set(mask_layers(again)) - {made}
-    assert mirrored is again.session.seed_mask_layer
+    assert mirrored is again.session.layer_of("seed_mask")
     assert mirrored.visible
 
 

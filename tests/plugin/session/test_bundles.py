@@ -103,7 +103,7 @@ def test_each_bundle_keeps_the_layers_that_it_is_tracked_with(
         assert session.is_result_current
     for number in (0, 1, 2, 0, 2, 1):
         panel.bundles.activate(panel.bundles.bundles[number])
-        assert (session.fod_layer, session.mask_layer, session.seed_mask_layer) == wanted[number]
+        assert tuple(map(session.layer_of, ("fod", "mask", "seed_mask"))) == wanted[number]
         assert session.is_result_current
         controls = data.fod_choice, data.mask_choice, panel.seeds.mask_choice
         assert tuple(control.value for control in controls) == wanted[number]

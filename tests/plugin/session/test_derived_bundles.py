@@ -259,7 +259,7 @@ def test_a_project_with_masks_of_seeds_and_regions_is_as_it_was_saved(
     qtbot.waitUntil(lambda: panel.project.opening is None, timeout=WAIT_MS)
     for bundle in panel.bundles.bundles:
         panel.bundles.activate(bundle)
-        assert panel.seeds.mask_choice.value is panel.session.seed_mask_layer is not None
+        assert panel.seeds.mask_choice.value is panel.session.layer_of("seed_mask") is not None
         assert panel.session.is_result_current
         saved = recipe_of(panel.session.request(), list(panel.viewer.layers)).seeds[0]
         assert (saved.kind, saved.n) == (kind, n)

@@ -131,7 +131,7 @@ def test_what_is_missing_is_said(open_model: Any, cross: Any) -> None:
         ("grey-white interface", "There is no tissue image"),
         ("between regions", "There are no two regions"),
     ):
-        session.set_parameters(seeding=replace(SeedingParameters(), source=source))
+        session.set_seeding(replace(SeedingParameters(), source=source))
         assert not session.can_start
         with pytest.raises(InvalidSeedsError, match=what):
             session.request()

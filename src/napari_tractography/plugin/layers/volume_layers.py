@@ -215,14 +215,14 @@ def put_back(layer: Layer, grid: Grid) -> None:
     layer.scale, layer.translate = space.scale, space.translate
 
 
-def place(layer: Layer, space: DisplaySpace) -> None:
+def place(layer: Layer | None, space: DisplaySpace) -> None:
     """Show a layer that says no voxel size on the volume that has as many voxels, and say so."""
-    is_bare = "affine" not in layer.metadata and unit_of_layer(layer) is None
-    if not is_bare or layer.ndim != 3 or layer.multiscale:
+    if layer is None or "affine" in layer.metadata or unit_of_layer(layer) is not None:
         return
-    if tuple(layer.data.shape) != space.shape_zyx or (layer.scale != 1).any():
+    if layer.ndim != 3 or layer.multiscale or tuple(layer.data.shape) != space.shape_zyx:
         return
-    if layer.translate.any() or (space.scale == (1, 1, 1) and not any(space.translate)):
+    is_moved = (layer.scale != 1).any() or layer.translate.any()
+    if is_moved or (space.scale == (1, 1, 1) and not any(space.translate)):
         return
     layer.scale, layer.translate = space.scale, space.translate
     set_units(layer, space.units)

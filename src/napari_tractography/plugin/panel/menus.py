@@ -109,7 +109,7 @@ class ExportMenu(QPushButton):  # type: ignore[misc]
         text = script(
             request,
             session.fod_layer,
-            session.mask_layer,
+            session.layer_of("mask"),
             seed_layer=session.seed_mask_in_use,
             region_layers=session.steering_layers(),
             end_layers=session.end_layers(),

@@ -503,7 +503,7 @@ class TractographyPanel(QWidget):  # type: ignore[misc]
         if self.is_showing:
             return
         try:
-            self.session.set_parameters(seeding=SeedingParameters(**values_of(self.seeds.controls)))
+            self.session.set_seeding(SeedingParameters(**values_of(self.seeds.controls)))
         except TractographyError as error:
             self.results.show_for_now(str(error))
             return

@@ -13,6 +13,7 @@ from ...streamlines.tractogram import Tractogram
 from ...tracking.report import Report
 from .. import acts
 from ..document import BundleState, Document, Result
+from ..listening import Listening
 from ..requests import Request
 from ..streamlines.editing import EditState
 from ..streamlines.layer import Streamlines
@@ -37,6 +38,7 @@ class OpenBundle:
         self._last = document.now.bundles[number] if state is None else state
         # That shows its streamlines, or showed them: while there are none it is out of the viewer.
         self.layer: Streamlines | None = None
+        self.listening = Listening()  # to that layer
         self.is_shown = False  # whether that layer is in the viewer
         # Result and edits that the layer was given last.
         self.shown: tuple[Result | None, EditState | None] = (None, None)

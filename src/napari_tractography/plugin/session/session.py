@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import zlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from functools import partial
 from types import MappingProxyType
 from typing import Any
@@ -32,7 +32,6 @@ from ...errors import (
 )
 from ...maps.angles import Axis
 from ...model.fod import Fod
-from ...model.parameters import TrackingParameters
 from ...model.regions import Region
 from ...model.seeding_parameters import ACCEPTED, EVERY_VOXEL, SeedingParameters
 from ...model.tissues import Tissues, check_tissues
@@ -79,9 +78,15 @@ from .open_bundle import BUNDLE_KEY, Arriving, OpenBundle
 from .region_layers import Regions, is_in_front
 from .seed_layer import SeedLayer
 from .tracking_values import TrackingValues
-from .wanted import ends_of, frozen_seeding
+from .wanted import ends_of, frozen_seeding, tracked_between
 
-INPUTS = ("fod", "mask", "seed_mask", "tissues")  # fields of a bundle's state, by their layers
+# What is chosen for a bundle: the act of choosing no layer, and of one, which is named after it.
+CHOSEN_TEXTS = {
+    "mask": ("Track without a mask", "Track in the mask"),
+    "seed_mask": ("No seed mask", "Start in"),
+    "tissues": ("Track without tissues", "Track with tissues"),
+}
+INPUTS = ("fod", *CHOSEN_TEXTS)  # fields of a bundle's state, by their layers
 SEEDED_IN_MASK = ("mask", EVERY_VOXEL)  # sources of seeds
 # Attribute of a viewer's list of layers: what is open in that viewer.
 KEPT = "_napari_tractography"
@@ -149,7 +154,7 @@ class Session:
         self.document, self._bundles, self.regions = open_in(viewer)
         self._shown = Snapshot({}, -1)
         self._followed: FodOpening | None = None  # of the FOD that is chosen
-        self._mask, self._seed_mask = LayerWatch(self._on_mask), LayerWatch(self._on_seed_mask)
+        self._watches = {n: LayerWatch(partial(self._on_mask, n)) for n in ("mask", "seed_mask")}
         self._tissues: WeakKeyDictionary[Layer, Tissues] = WeakKeyDictionary()
         self.seeds = SeedLayer(viewer)
         self.space = self.regions.space if self.seeds.layer is None else self.seeds.space
@@ -196,12 +201,9 @@ class Session:
         self._listening.close()
         self.regions.close()
         for bundle in self._bundles.values():
-            if bundle.layer is not None:
-                events = bundle.layer.events
-                events.name.disconnect(self._on_name)
-                events.visible.disconnect(self._on_visible)
-                events.tractogram.disconnect(self._on_replaced)
-        self._mask.layer = self._seed_mask.layer = None
+            bundle.listening.close()
+        for watch in self._watches.values():
+            watch.layer = None
         if self._followed is not None:
             self._followed.ended.disconnect(self._on_opening_ended)
             self._followed = None
@@ -225,10 +227,9 @@ class Session:
 
     def open_bundle(self, number: int) -> OpenBundle:
         """Return a bundle by its id; the same one each time."""
-        bundle = self._bundles.get(number)
-        if bundle is None:
-            bundle = self._bundles[number] = OpenBundle(self.document, number)
-        return bundle
+        if number not in self._bundles:
+            self._bundles[number] = OpenBundle(self.document, number)
+        return self._bundles[number]
 
     # -- showing the document ------------------------------------------------------------------
 
@@ -249,20 +250,17 @@ class Session:
         """Give layers what differs; return the signals to emit then."""
         signals: list[Any] = []
         is_other = before.active != now.active
-        was = before.bundles.get(now.active) if is_other else before.bundles.get(before.active)
-        old = before.bundles.get(before.active)
-        state = now.bundle
+        old, state = before.bundles.get(before.active), now.bundle
         # Another FOD, first: all that is shown lies in its space.
         if old is None or state.fod is not old.fod:
             signals += self._show_fod()
-        if old is None or state.mask is not old.mask:
-            self._mask.layer = see_within(self._layer_of(state.mask))
-        if old is None or state.seed_mask is not old.seed_mask:
-            self._seed_mask.layer = see_within(self._layer_of(state.seed_mask))
+        for name, watch in self._watches.items():
+            if old is None or getattr(state, name) is not getattr(old, name):
+                watch.layer = see_within(self.layer_of(name))
         for number, each in now.bundles.items():
-            if each is not before.bundles.get(number):
+            known = before.bundles.get(number)
+            if each is not known:
                 by_panel = number == before.active == now.active  # whose controls give the style
-                known = before.bundles.get(number)
                 signals += self._show_streamlines(number, known, each, by_panel=by_panel)
         for number in before.bundles:
             if number not in now.bundles:
@@ -287,15 +285,11 @@ class Session:
             signals.append(self.travelled.emit)
         if is_other or seeds_differ or (old is not None and state.seeds is not old.seeds):
             signals.append(self.seeds_changed.emit)
-        if was is not None and not is_other and _is_tracked_otherwise(state, was):
+        if old is not None and not is_other and _is_tracked_otherwise(state, old):
             signals.append(self.changed.emit)
         if is_other or _rows_differ(before, now):
             signals.append(self.list_changed.emit)
         return signals
-
-    def _layer_of(self, ref: LayerRef | None) -> Layer | None:
-        layer: Layer | None = None if ref is None else ref.layer_in(self.viewer)
-        return layer
 
     def _show_streamlines(
         self, number: int, before: BundleState | None, now: BundleState, *, by_panel: bool = False
@@ -313,14 +307,11 @@ class Session:
                     layer.editor.show(now.result.whole, now.edits)
                 layer.reference = now.result.grid or layer.reference
                 bundle.shown = now.result, now.edits
-        layer_now = bundle.streamlines_layer
-        if layer_now is not None:
-            if layer_now.name != now.name:
-                layer_now.name = now.name
-            if layer_now.visible != now.is_visible:
-                layer_now.visible = now.is_visible
+        shown = bundle.streamlines_layer
+        if shown is not None:
+            _set(shown, name=now.name, visible=now.is_visible)
             if before is not None and now.style is not before.style and not by_panel:
-                give_style(layer_now, now, before.style)
+                give_style(shown, now, before.style)
         if before is not None and before.tractogram is not now.tractogram:
             signals.append(partial(self.result_changed.emit, bundle))
             one, other = (state.result and state.result.request for state in (before, now))
@@ -354,18 +345,17 @@ class Session:
 
     def ensure_streamlines_layer(self, bundle: OpenBundle | None = None) -> Streamlines:
         """Return the layer of a bundle's streamlines, a new one below what is in front."""
-        bundle = self.bundle if bundle is None else bundle
-        if bundle.layer is None:
+        bundle = bundle or self.bundle
+        layer = bundle.layer
+        if layer is None:
             layer = Streamlines(space=self.space, name=bundle.name)
             self._listen_to(bundle, layer)
             self._insert(bundle, layer)
             self.layer_created.emit(layer)
         elif not bundle.is_shown:
-            if bundle.layer.space != self.space:
-                bundle.layer.space = self.space
-            self._insert(bundle, bundle.layer)
-        assert bundle.layer is not None
-        return bundle.layer
+            _set(layer, space=self.space)
+            self._insert(bundle, layer)
+        return layer
 
     def _insert(self, bundle: OpenBundle, layer: Streamlines) -> None:
         """Insert a layer below those of the bundles after its own, and below what is in front."""
@@ -385,9 +375,12 @@ class Session:
         layer.editor.history = self.document
         layer.editor.edited.disconnect()  # from a session that was closed
         layer.editor.edited.connect(partial(self._on_edited, bundle))
-        layer.events.name.connect(self._on_name)
-        layer.events.visible.connect(self._on_visible)
-        layer.events.tractogram.connect(self._on_replaced)
+        bundle.listening = Listening(
+            (layer.events.name, self._on_name),
+            (layer.events.visible, self._on_visible),
+            (layer.events.tractogram, self._on_replaced),
+        )
+        bundle.listening.open()
 
     def prepare(self, state: BundleState, layer: Streamlines | None = None) -> OpenBundle:
         """Return a bundle that is not in the list yet, with the layer that shows its streamlines.
@@ -404,8 +397,6 @@ class Session:
 
     def of_layer(self, layer: Layer | None) -> OpenBundle | None:
         """Return the bundle whose streamlines a layer shows."""
-        if layer is None:
-            return None
         return next((b for b in self.bundles if b.is_shown and b.layer is layer), None)
 
     def _on_name(self, event: Any) -> None:
@@ -421,19 +412,9 @@ class Session:
 
     def _on_reordered(self, _event: Any = None) -> None:
         """Take up the order in which a person put layers of streamlines."""
-        if self.is_inserting or self._is_showing:
-            return
-        found = [self.of_layer(layer) for layer in self.viewer.layers]
-        drawn = [bundle.id for bundle in found if bundle is not None]
-
-        def act(now: Snapshot) -> Snapshot:
-            in_turn = iter(drawn)
-            order = [next(in_turn) if n in drawn else n for n in now.bundles]
-            if order == list(now.bundles):
-                return now
-            return Snapshot({n: now.bundles[n] for n in order}, now.active)
-
-        self.document.act("Order of bundles", act)
+        if not (self.is_inserting or self._is_showing):
+            drawn = [bundle.id for bundle in map(self.of_layer, self.viewer.layers) if bundle]
+            self.document.act("Order of bundles", acts.reorder(drawn))
 
     def _on_layer_removed(self, event: Any) -> None:
         layer = event.value
@@ -448,10 +429,9 @@ class Session:
                 self._lose_layer(bundle)
         else:
             self.regions.forget(layer)
-            state = self.state
             ref = LayerRef.known(layer)
-            if ref and ref in [getattr(state, name) for name in INPUTS]:
-                self._on_input_closed(layer)
+            if ref is not None and ref in [getattr(self.state, name) for name in INPUTS]:
+                self._on_input_closed(layer, ref)
 
     def take_back(self, bundle: OpenBundle) -> None:
         """Show a bundle by the layer that showed it before, which a person put back."""
@@ -477,26 +457,22 @@ class Session:
         if len(self.document.now.bundles) > 1 or bundle.state.is_opened:
             self.delete(bundle)
         else:  # seeds and settings stay: Run makes another
-            self.document.act(
-                f"Remove the streamlines of {bundle.name}",
-                acts.change(
-                    bundle.id, result=None, edits=None, tractogram=None, summary="", source=None
-                ),
+            change = acts.change(
+                bundle.id, result=None, edits=None, tractogram=None, summary="", source=None
             )
+            self.document.act(f"Remove the streamlines of {bundle.name}", change)
 
-    def _on_input_closed(self, layer: Layer) -> None:
+    def _on_input_closed(self, layer: Layer, ref: LayerRef) -> None:
         """Track no more: a bundle says what it is tracked in and with, also where that was closed.
 
         An FOD that was never read is as if it had not been chosen.
         """
-        ref = LayerRef.known(layer)
-        if ref is not None and ref is self.state.fod and fod_of(layer) is None:
+        if ref is self.state.fod and fod_of(layer) is None:
             self._take_instead(ref, ref.instead)
             return
-        if layer is self._mask.layer:
-            self._mask.layer = None
-        if layer is self._seed_mask.layer:
-            self._seed_mask.layer = None
+        for watch in self._watches.values():
+            if watch.layer is layer:
+                watch.layer = None
         self._follow_opening()
         self._emit_input_changes()
 
@@ -509,10 +485,20 @@ class Session:
 
     # -- what to track in ----------------------------------------------------------------------
 
+    def _layer_of(self, ref: LayerRef | None) -> Layer | None:
+        return None if ref is None else ref.layer_in(self.viewer)
+
+    def layer_of(self, name: str) -> Layer | None:
+        """Return what the active bundle is tracked in or with, by one of :data:`INPUTS`.
+
+        None without one, and where it was closed.
+        """
+        return self._layer_of(getattr(self.state, name))
+
     @property
     def fod_layer(self) -> Layer | None:
         """The layer of what to track in; None without one, and where it was closed."""
-        return self._layer_of(self.state.fod)
+        return self.layer_of("fod")
 
     @property
     def fod(self) -> Fod | None:
@@ -526,13 +512,9 @@ class Session:
         return known.name if isinstance(known, LayerRef) else ""
 
     def chosen_input(self, name: str) -> Layer | LayerRef | None:
-        """Return what the active bundle is tracked in or with, by one of :data:`INPUTS`.
-
-        Of a layer that was closed the reference.
-        """
-        ref: LayerRef | None = getattr(self.state, name)
-        layer = self._layer_of(ref)
-        return ref if layer is None else layer
+        """Return what :meth:`layer_of` does, and of a layer that was closed the reference."""
+        layer = self.layer_of(name)
+        return getattr(self.state, name) if layer is None else layer
 
     @property
     def opening(self) -> FodOpening | None:
@@ -546,8 +528,7 @@ class Session:
             return
         if ref is not None and self.closed_fod and ref.is_like(state.fod):
             self._take_instead(state.fod, ref)
-            return
-        if self.takes_any_fod:
+        elif self.takes_any_fod:
             number, before = self.document.now.active, state.fod
 
             def first(now: Snapshot) -> Snapshot:
@@ -556,11 +537,31 @@ class Session:
                 return now.replace(number, fod=ref) if is_it else now
 
             self.document.amend(first, everywhere=True)  # there is nothing that undo could show
+        else:
+            if ref is not None and opening_of(layer) is not None:
+                ref.instead = state.fod
+            text = f"Track in {'nothing' if ref is None else ref.name}"
+            self.document.act(text, acts.change(fod=ref))
+
+    def choose(self, name: str, layer: Layer | None) -> None:
+        """Track in a mask, start in one, or track with a tissue image, by :data:`INPUTS`.
+
+        None does without. Raises TractographyError when the layer holds no tissue image, or one
+        that does not overlap the FOD; then nothing changes.
+        """
+        ref = LayerRef.to(layer)
+        if ref is getattr(self.state, name):
             return
-        if ref is not None and opening_of(layer) is not None:
-            ref.instead = state.fod
-        text = f"Track in {'nothing' if ref is None else ref.name}"
-        self.document.act(text, acts.change(fod=ref))
+        if name != "tissues":
+            place(layer, self.space)
+        elif layer is not None:
+            tissues = self._tissues[layer] = tissues_of(layer, self.space)
+            grid = fod_grid_of(self.fod_layer)
+            if grid is not None:
+                check_tissues(tissues, grid)
+        without, within = CHOSEN_TEXTS[name]
+        text = without if layer is None else f"{within} {layer.name}"
+        self.document.act(text, acts.change(**{name: ref}))
 
     def _take_instead(self, closed: LayerRef | None, ref: LayerRef | None) -> None:
         """Track in or with a layer in place of one that was closed, in every bundle; no step."""
@@ -590,9 +591,9 @@ class Session:
 
     def take_reopened(self) -> None:
         """Track in the masks and with the tissue image that were closed, from the same files."""
-        masks, tissues = mask_layers(self.viewer.layers), tissue_layers(self.viewer.layers)
-        for name, layers in (("mask", masks), ("seed_mask", masks), ("tissues", tissues)):
-            again = self.reopened(name, layers)
+        finders = {"mask": mask_layers, "seed_mask": mask_layers, "tissues": tissue_layers}
+        for name, layers_of in finders.items():
+            again = self.reopened(name, layers_of(self.viewer.layers))
             if again is not None:
                 self._take_instead(getattr(self.state, name), LayerRef.to(again))
 
@@ -651,40 +652,6 @@ class Session:
             self._emit_input_changes()
 
     @property
-    def mask_layer(self) -> Layer | None:
-        """The mask to track in; none tracks everywhere, and is where it was closed."""
-        return self._layer_of(self.state.mask)
-
-    @mask_layer.setter
-    def mask_layer(self, layer: Layer | None) -> None:
-        if LayerRef.to(layer) is not self.state.mask:
-            self.place(layer)
-            text = "Track without a mask" if layer is None else f"Track in the mask {layer.name}"
-            self.document.act(text, acts.change(mask=LayerRef.to(layer)))
-
-    def place(self, layer: Layer | None) -> None:
-        """Show a layer that says no voxel size, as of a TIFF, on the voxels that are tracked in."""
-        if layer is not None:
-            place(layer, self.space)
-
-    @property
-    def seed_mask_layer(self) -> Layer | None:
-        """The mask to start in, where that is not the one to track in."""
-        return self._layer_of(self.state.seed_mask)
-
-    @seed_mask_layer.setter
-    def seed_mask_layer(self, layer: Layer | None) -> None:
-        if LayerRef.to(layer) is not self.state.seed_mask:
-            self.place(layer)
-            text = "No seed mask" if layer is None else f"Start in {layer.name}"
-            self.document.act(text, acts.change(seed_mask=LayerRef.to(layer)))
-
-    @property
-    def tissue_layer(self) -> Layer | None:
-        """What holds the tissue image to track with; none tracks without."""
-        return self._layer_of(self.state.tissues)
-
-    @property
     def tissues(self) -> Tissues | None:
         """The tissue image to track with."""
         return self._tissues_of(self.state)
@@ -697,29 +664,12 @@ class Session:
             self._tissues[layer] = tissues_of(layer, self.space)
         return self._tissues[layer]
 
-    def choose_tissues(self, layer: Layer | None) -> None:
-        """Track with the tissue image that a layer holds, or without.
-
-        Raises TractographyError when it holds none, or one that does not overlap the FOD; then
-        nothing changes.
-        """
-        if LayerRef.to(layer) is self.state.tissues:
-            return
-        if layer is not None:
-            tissues = self._tissues[layer] = tissues_of(layer, self.space)
-            grid = fod_grid_of(self.fod_layer)
-            if grid is not None:
-                check_tissues(tissues, grid)
-        text = "Track without tissues" if layer is None else f"Track with tissues {layer.name}"
-        self.document.act(text, acts.change(tissues=LayerRef.to(layer)))
-
     def mask_summary(self, name: str) -> str:
         """Return how many voxels "mask" or "seed_mask" has, and whether it is rather a map, or "".
 
         The mask to track in stands for the one to start in where no other is chosen.
         """
-        watch = self._mask if name == "mask" else self._seed_mask
-        watch = watch if watch.layer else self._mask
+        watch = self._watches[name if self._watches[name].layer else "mask"]
         layer, n = watch.layer, watch.n_inside
         if layer is None:
             return ""
@@ -731,10 +681,11 @@ class Session:
             )
         return f"Mask of {size}."
 
-    def _on_mask(self) -> None:
-        """Note that the mask was painted, which its layer alone holds."""
-        self.bundle.amend(n_mask_changes=self.state.n_mask_changes + 1)
-        self.changed.emit()
+    def _on_mask(self, name: str) -> None:
+        """Note that a mask in use was painted, which its layer alone holds."""
+        if name == "mask" or self.seed_mask_in_use is self.layer_of(name):
+            self.bundle.amend(n_mask_changes=self.state.n_mask_changes + 1)
+            self.changed.emit()
 
     def voxel_checksums(self) -> dict[Layer, int]:
         """Return a checksum of each mask and region whose voxels its layer alone holds.
@@ -748,10 +699,6 @@ class Session:
         layers = {*filter(None, masks), *self.regions.opened_labels}
         return {layer: zlib.crc32(np.ascontiguousarray(layer.data).data) for layer in layers}
 
-    def _on_seed_mask(self) -> None:
-        if self.seed_mask_in_use is self.seed_mask_layer:
-            self._on_mask()
-
     # -- parameters ----------------------------------------------------------------------------
 
     @property
@@ -762,8 +709,8 @@ class Session:
     def values_of(self, state: BundleState) -> TrackingValues:
         """Return which tracking parameters of a bundle were chosen, and what the others suit."""
         fod = fod_of(self._layer_of(state.fod))
-        if fod is None and state.result is not None and state.result.request is not None:
-            fod = state.result.request.fod
+        if fod is None and state.result_request is not None:
+            fod = state.result_request.fod
         if fod is None and state is self.state:
             fod = self.tracking.fod  # until another has been read
         has_tissues = state.tissues is not None
@@ -793,7 +740,7 @@ class Session:
         self.document.act(acts.choice_text(values), change, key=key)
         self.tracking.parameters()
 
-    def forget_by_hand(self, names: Iterable[str]) -> None:
+    def forget_by_hand(self, names: Collection[str]) -> None:
         """Let the FOD, or the defaults, decide some tracking parameters again.
 
         Raises InvalidParameterError when what is left contradicts itself.
@@ -837,17 +784,6 @@ class Session:
         changed = {name: value for name, value in now.items() if value != before[name]}
         text, key = acts.choice_text(changed), ("seeding", *changed)
         self.document.act(text, acts.change(seeding=seeding), key=key)
-
-    def set_parameters(
-        self,
-        parameters: TrackingParameters | None = None,
-        seeding: SeedingParameters | None = None,
-    ) -> None:
-        """Change parameters of tracking, of seeding, or both; None leaves them as they are."""
-        if parameters is not None:
-            self.document.act("Set parameters", acts.change(chosen=parameters.to_dict()))
-        if seeding is not None:
-            self.set_seeding(seeding)
 
     # -- seeds ---------------------------------------------------------------------------------
 
@@ -939,21 +875,20 @@ class Session:
         """Return the regions in use, but for those that are tracked between."""
         self.regions.take_note()
         state = self.state if state is None else state
-        is_between = state.seeding.source == "between regions"
-        ends = (ends_of(state) or ()) if is_between else ()
+        ends = tracked_between(state)
         return [(e, region) for e, region in self.regions.frozen(state) if e not in ends]
 
     def steering_layers(self) -> list[tuple[Layer, int | None]]:
         """Return the layer and the label of each region in :meth:`steering`."""
-        known = {entry.id: entry for entry in self.regions.entries}
-        return [(known[state.id].layer, state.label) for state, _ in self.steering()]
+        return self._sources_of(state for state, _ in self.steering())
 
     def end_layers(self) -> list[tuple[Layer, int | None]]:
         """Return the layers and labels of the two regions that are tracked between, or none."""
-        known = {entry.id: entry for entry in self.regions.entries}
-        is_between = self.seeding.source == "between regions"
-        ends = (ends_of(self.state) or ()) if is_between else ()
-        return [(known[state.id].layer, state.label) for state in ends]
+        return self._sources_of(tracked_between(self.state))
+
+    def _sources_of(self, states: Iterable[RegionState]) -> list[tuple[Layer, int | None]]:
+        layers = {entry.id: entry.layer for entry in self.regions.entries}
+        return [(layers[state.id], state.label) for state in states]
 
     def request(self, bundle: OpenBundle | None = None, *, n_preview: int | None = None) -> Request:
         """Freeze what is to be tracked, of the active bundle or another.
@@ -1183,6 +1118,13 @@ class Session:
             return None
 
 
+def _set(layer: Layer, **values: Any) -> None:
+    """Set attributes of a layer that differ: each that is set emits an event."""
+    for name, value in values.items():
+        if getattr(layer, name) != value:
+            setattr(layer, name, value)
+
+
 def give_style(
     layer: Streamlines, state: BundleState, before: Mapping[str, Any] = MappingProxyType({})
 ) -> None:
@@ -1192,9 +1134,7 @@ def give_style(
     """
     style = {"colour_by": DEFAULT_MODE, **state.style}
     changed = {n for n, value in style.items() if n not in before or before[n] != value}
-    for name in changed & {"width", "opacity", "slab_mm", "max_vertices"}:
-        if getattr(layer, name) != style[name]:
-            setattr(layer, name, style[name])
+    _set(layer, **{n: style[n] for n in changed & {"width", "opacity", "slab_mm", "max_vertices"}})
     if "axis" in changed or not before:
         layer.axis = Axis.of_numbers(style.get("axis"))
     if not changed & {"colour_by", "colour"}:

@@ -102,6 +102,11 @@ def ends_of(state: BundleState) -> tuple[RegionState, RegionState] | None:
     return state.steering[:2] if len(state.steering) > 1 else None  # type: ignore[return-value]
 
 
+def tracked_between(state: BundleState) -> tuple[RegionState, ...]:
+    """Return the two regions that a bundle starts in in turn, or none."""
+    return (ends_of(state) or ()) if state.seeding.source == "between regions" else ()
+
+
 def _between(
     state: BundleState, regions_of: Callable[[RegionState], list[Region]], n: int
 ) -> SeedBetween:

@@ -232,4 +232,4 @@ def test_closing_a_layer_that_nothing_is_tracked_with_changes_nothing(
     told.clear()
     panel.viewer.layers.remove(mask)
     assert told
-    assert panel.session.mask_layer is None
+    assert panel.session.layer_of("mask") is None

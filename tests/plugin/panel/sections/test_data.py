@@ -166,7 +166,7 @@ def test_streamlines_within_a_mask_are_seen_in_3d(
     panel.viewer.dims.ndisplay = 3
     panel.session.seeds.layer.visible = False
     within = n_coloured()
-    panel.session.mask_layer.visible = False
+    panel.session.layer_of("mask").visible = False
     assert within > n_coloured() / 2 > 100
 
 

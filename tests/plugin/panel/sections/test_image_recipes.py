@@ -119,8 +119,8 @@ def test_a_run_within_a_mask_goes_on_when_its_project_was_opened(
     other = open_model()
     assert other.project.open_project(tmp_path / "p.tracts.json")
     qtbot.waitUntil(lambda: other.project.opening is None, timeout=60_000)
-    assert other.session.mask_layer is not None
-    assert other.session.mask_layer.units == other.session.fod_layer.units
+    assert other.session.layer_of("mask") is not None
+    assert other.session.layer_of("mask").units == other.session.fod_layer.units
     assert other.session.is_result_current
     other.run()
     settle(other)

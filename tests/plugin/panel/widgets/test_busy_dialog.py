@@ -68,7 +68,7 @@ def test_a_file_is_opened_while_the_window_goes_on(
     when_it_waits(react)
     panel.data.add_mask("slow.nii.gz")
     assert said == ["Opening slow.nii.gz"]
-    assert (panel.session.mask_layer is None) is cancel
+    assert (panel.session.layer_of("mask") is None) is cancel
     gate.set()
     qtbot.waitUntil(lambda: not tracking_threads(), timeout=WAIT_MS)
     assert not notes

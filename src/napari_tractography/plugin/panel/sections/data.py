@@ -298,7 +298,7 @@ class DataSection(QWidget):  # type: ignore[misc]
 
     def _on_mask(self, layer: Layer | LayerRef | None) -> None:
         if not isinstance(layer, LayerRef):  # closed, as it is
-            self.session.mask_layer = layer
+            self.session.choose("mask", layer)
 
     def _show_mask(self) -> None:
         show_text(self.mask_summary, self.session.mask_summary("mask"))

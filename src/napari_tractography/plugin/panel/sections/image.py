@@ -43,7 +43,7 @@ from ...layers.sources.image_layers import (
     worked_out_layer,
     zoom_to,
 )
-from ...layers.volume_layers import fod_layer_data, mask_layers
+from ...layers.volume_layers import fod_layer_data, mask_layers, place
 from ...notices import show_error
 from ...session.session import Session
 from ...space.display import set_units
@@ -206,7 +206,7 @@ class ImageSection(QWidget):  # type: ignore[misc]
         layer = self._layer
         if layer is None:
             return False
-        self.session.place(self.tissue.value)
+        place(self.tissue.value, self.session.space)
         wanted = ImageSettings(**values_of(self.controls), tissue=self.tissue.value)
         try:
             take_image(layer, wanted)

@@ -216,4 +216,4 @@ class SeedSection(QWidget):  # type: ignore[misc]
 
     def _on_mask(self, layer: Layer | LayerRef | None) -> None:
         if not isinstance(layer, LayerRef):  # closed, as it is
-            self.session.seed_mask_layer = layer
+            self.session.choose("seed_mask", layer)

@@ -93,7 +93,7 @@ class TissueSection(QWidget):  # type: ignore[misc]
         if tissues is None:
             self.chosen.setText(NONE if self.choice.value is None else CLOSED)
             return
-        text = LEGEND if shown_tissues(self.session.tissue_layer) is not None else tissues.name
+        text = LEGEND if shown_tissues(self.session.layer_of("tissues")) else tissues.name
         grid = fod_grid_of(self.session.fod_layer)
         if grid is not None:
             try:
@@ -106,7 +106,7 @@ class TissueSection(QWidget):  # type: ignore[misc]
         if layer is self.session.chosen_input("tissues"):
             return
         try:
-            self.session.choose_tissues(layer)
+            self.session.choose("tissues", layer)
         except TractographyError as error:
             show_error(str(error))
             self.choice.value = self.session.chosen_input("tissues")
@@ -116,7 +116,7 @@ class TissueSection(QWidget):  # type: ignore[misc]
 
     def _show_in_slices(self, _event: Any = None) -> None:
         """Hide the image in 3-D, where the surfaces of tissues hide the streamlines."""
-        layer = self.session.tissue_layer
+        layer = self.session.layer_of("tissues")
         if layer is not None:
             layer.visible = self.session.viewer.dims.ndisplay == 2
 
