@@ -69,7 +69,7 @@ def draw_measures(viewer: Any, subject: Path) -> NDArray[np.uint8]:
         layer = Streamlines(lines, space=space, name=name, width=1.2)
         layer.colour = (*(int(colour[k : k + 2], 16) / 255 for k in (1, 3, 5)), 1.0)
         viewer.add_layer(layer)
-        panel.bundles.set_colour(panel.bundles.of_layer(layer), colour)
+        panel.bundles.set_colour(panel.session.of_layer(layer), colour)
     for section in panel.findChildren(Section):
         section.header.setChecked(section.title == "Measure")
     orient(viewer)

@@ -158,9 +158,14 @@ class Result:
 
     whole: Tractogram  # before all edits
     request: Request | None = None  # what gave it; None of a file
-    grid: Grid | None = None  # of the FOD in which it was tracked
+    reference: Grid | None = None  # of the FOD in which that of a file was tracked
     seconds: float = 0.0  # how long that took
     report: Report = field(default_factory=Report)  # what tracked it, and where the time went
+
+    @property
+    def grid(self) -> Grid | None:
+        """Of the FOD in which it was tracked, where that is known."""
+        return self.reference if self.request is None else self.request.fod.grid
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -17,6 +17,7 @@ from ..model.parameters import TrackingParameters
 from ..model.regions import Region
 from ..model.seeds import Seeds
 from ..model.tissues import Tissues
+from ..streamlines.tractogram import Tractogram
 from ..tracking.inputs import Execution, TrackingInput
 from .run_seeding import SeedBetween, Seeding, even_counts, first_numbers
 
@@ -119,6 +120,13 @@ class Request:
         if ends is not None:  # from one of the regions to the other
             whole_input = replace(whole_input.halves()[0], seeds=whole_input.seeds)
         return replace(whole_input, select=None)
+
+    def ended_with(self, tractogram: Tractogram) -> Request:
+        """Return what gives the streamlines of this run, which may have ended early."""
+        n_streamlines, n_seeds = len(tractogram), tractogram.n_seeds
+        if n_streamlines == self.select if self.select else n_seeds == self.n_full:
+            return self  # all was there
+        return replace(self, arrived=Arrived(n_streamlines, n_seeds))
 
     def gives_the_same_as(self, other: Request) -> bool:
         """Return whether the full runs of two requests give the same streamlines."""

@@ -172,7 +172,7 @@ def test_a_new_bundle_looks_as_the_one_before_it_does_now(panel: Any, how: str) 
         panel.bundles.add()
     else:
         for bundle in (panel.bundles.bundles[0], panel.bundles.bundles[2], panel.bundles.active):
-            panel.bundles.remove(bundle)
+            panel.session.delete(bundle)
     assert len(panel.bundles.bundles) == (4 if how == "New" else 1)
     assert look["colour_by"].value == "stop reason"
 
@@ -193,7 +193,7 @@ def test_the_order_of_the_list_is_that_of_drawing_at_once(panel: Any) -> None:
     assert drawn() == names(panel) == ["one", "three", "two"]
     panel.bundles.history.undo()
     assert drawn() == names(panel) == ["two", "one", "three"]
-    panel.bundles.remove(panel.bundles.bundles[1])
+    panel.session.delete(panel.bundles.bundles[1])
     panel.bundles.history.undo()
     assert drawn() == names(panel) == ["two", "one", "three"]
     layers.move(layers.index("three"), layers.index("two"))  # in napari's list of layers

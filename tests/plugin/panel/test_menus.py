@@ -110,7 +110,7 @@ def test_streamlines_of_a_file_are_copied_with_what_became_of_them(panel, tmp_pa
     panel.session.tractogram.save(path)
     np.savetxt(weights, np.linspace(0, 2, len(panel.session.tractogram)))
     (layer,) = panel.viewer.open(str(path), plugin="napari-tractography")
-    panel.bundles.activate(panel.bundles.of_layer(layer))
+    panel.bundles.activate(panel.session.of_layer(layer))
     panel.dissection.read_weights(weights)
     panel.dissection.min_weight.value = 1.0
     panel.session.regions.add_region(Region.sphere((0, 0, 0), 6.0, "include"))

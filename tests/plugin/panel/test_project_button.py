@@ -255,7 +255,7 @@ def test_nothing_is_not_saved_in_place_of_a_project(
     assert study.project.save(path)
     before = path.read_bytes()
     while not study.bundles.active.state.is_blank:
-        study.bundles.remove(study.bundles.active)
+        study.session.delete(study.bundles.active)
     assert not study.project.save(path)
     assert notes[-1] == (
         "error: There is nothing to save: no bundle has seeds or streamlines of a file."
@@ -434,7 +434,7 @@ def test_opened_streamlines_are_referred_to_with_what_filters_them(
     layer = read_tractogram(str(file))(str(file))[0]
     layer._source = layer.source.model_copy(update={"path": str(file)})
     panel.viewer.add_layer(layer)
-    panel.bundles.activate(panel.bundles.of_layer(layer))
+    panel.bundles.activate(panel.session.of_layer(layer))
     entry = panel.session.regions.add_region(Region.sphere((0, 2, 0), 1.2, "include"))
     assert sorted(np.unique(layer.tractogram.points[:, 1])) == [1, 2, 3]
     panel.session.regions.set_role(entry, "exclude")

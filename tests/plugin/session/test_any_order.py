@@ -141,7 +141,7 @@ class Hand:
 
     def remove_bundle(self) -> None:
         if len(self.panel.bundles.bundles) > 1:
-            self.panel.bundles.remove(self._one_of(self.panel.bundles.bundles))
+            self.panel.session.delete(self._one_of(self.panel.bundles.bundles))
 
     def undo_bundles(self) -> None:
         self.panel.bundles.history.undo()

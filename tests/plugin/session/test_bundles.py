@@ -16,12 +16,12 @@ from napari_tractography import Fod, Tractogram, track
 from napari_tractography.errors import InvalidFodError, TractographyError
 from napari_tractography.model.phantoms import make_phantom, phantom_seeds_mm
 from napari_tractography.model.regions import Region
+from napari_tractography.plugin.document import Result
 from napari_tractography.plugin.layers.spheres import Spheres
 from napari_tractography.plugin.layers.volume_layers import fod_layers, mask_layer_data
 from napari_tractography.plugin.session import runs
 from napari_tractography.plugin.streamlines.layer import Streamlines
 from napari_tractography.tracking.cluster import versions
-from napari_tractography.tracking.report import Report
 
 ONE, OTHER = phantom_seeds_mm("cross")
 
@@ -207,7 +207,7 @@ def test_a_bundle_that_is_deleted_while_it_is_tracked_stays_away(two: Any, settl
     _, second = two.bundles.bundles
     two.set_parameters(n_per_seed=4 * CHUNK)
     two.run()
-    two.bundles.remove(second)
+    two.session.delete(second)
     settle(two)
     assert two.bundles.bundles == [two.session.bundle]
     assert sum(isinstance(layer, Streamlines) for layer in two.viewer.layers) == 1
@@ -217,7 +217,7 @@ def test_deleting_is_undone_with_everything(two: Any) -> None:
     first, second = two.bundles.bundles
     layers = list(two.viewer.layers)
     wanted, digest = same_as_shown(two), second.tractogram.digest()
-    two.bundles.remove(second)
+    two.session.delete(second)
     assert two.session.bundle is first
     assert second.streamlines_layer not in two.viewer.layers
     two.bundles.history.undo()
@@ -274,7 +274,7 @@ def test_deleting_the_last_bundle_leaves_a_blank_one(open_model: Any, cross: Any
     panel = open_model(cross)
     panel.session.add_seeds_mm(ONE[None])
     (bundle,) = panel.bundles.bundles
-    panel.bundles.remove(bundle)
+    panel.session.delete(bundle)
     assert len(panel.bundles.bundles) == 1
     assert len(panel.session.seeds) == 0
     panel.bundles.history.undo()
@@ -394,7 +394,7 @@ def test_a_duplicate_starts_at_the_same_places_to_the_bit(
     for at in np.random.default_rng(3).uniform(-9, 9, (20, 3)):
         session.add_seed(at)
         session.regions.add_sphere(at, 4.0 + at[0] / 7)
-    session.keep_result(session.request(), Tractogram.empty(), 1.0, Report())
+    session.keep_result(session.bundle, Result(Tractogram.empty(), session.request()))
     for _ in range(2):
         panel.bundles.duplicate()
         assert session.is_result_current

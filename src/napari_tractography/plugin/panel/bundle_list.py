@@ -149,7 +149,7 @@ class BundleSection(QWidget):  # type: ignore[misc]
         self.colours.clicked.connect(self.colour_each)
         self.up.clicked.connect(lambda: bundles.move(bundles.active, -1))
         self.down.clicked.connect(lambda: bundles.move(bundles.active, 1))
-        bundles.changed.connect(self.refresh)
+        bundles.session.list_changed.connect(self.refresh)
         bundles.history.history_changed.connect(self._show_history)
         self.refresh()
         self._show_history()
@@ -271,7 +271,7 @@ class BundleSection(QWidget):  # type: ignore[misc]
 
     def delete_active(self) -> None:
         """Delete the bundle that is selected."""
-        self.bundles.remove(self.bundles.active)
+        self.bundles.session.delete(self.bundles.active)
 
     def colour_each(self) -> None:
         """Give each bundle a colour of its own, or, where they have that, colour by direction."""

@@ -48,7 +48,8 @@ class ProjectKeeper(QObject):  # type: ignore[misc]
         self.bundles = bundles
         self.path: Path | None = None
         self._keep = keep
-        signals = bundles.changed, bundles.session.changed, bundles.session.edited
+        session = bundles.session
+        signals = session.list_changed, session.changed, session.edited
         self._listening = Listening(*((signal, self._on_change) for signal in signals))
         self._saved: Snapshot | None = None
         self._autosaved: Snapshot | None = None

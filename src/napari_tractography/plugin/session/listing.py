@@ -25,9 +25,6 @@ OPENED = "layer"  # stands for the file of streamlines that came without one
 class BundleList:
     """The bundles of a session, in the order of the list."""
 
-    changed = Signal()  # the list, or something in a row
-    activated = Signal(object)  # OpenBundle
-    removed = Signal(object)  # OpenBundle
     followed = Signal(object)  # OpenBundle whose streamlines came from a project
 
     def __init__(self, session: Session) -> None:
@@ -38,17 +35,14 @@ class BundleList:
             (layers.events.inserted, self._on_layer_inserted),
             (layers.selection.events.active, self._on_active_layer),
         )
-        session.list_changed.connect(self.changed.emit)
         session.activated.connect(self._on_activated)
-        session.closed.connect(self.removed.emit)
         session.adding_seeds.connect(self._on_adding_seeds)
 
     def open(self) -> None:
         """Listen to the viewer; take up streamlines that are there."""
         self._listening.open()
         for layer in list(self.viewer.layers):
-            if isinstance(layer, Streamlines) and self.of_layer(layer) is None:
-                self._take_up(layer)
+            self._take_up(layer)
 
     def close(self) -> None:
         """Stop listening to the viewer."""
@@ -70,10 +64,6 @@ class BundleList:
     def history(self) -> Document:
         """What was done, and the way back."""
         return self.session.document
-
-    def of_layer(self, layer: Layer | None) -> OpenBundle | None:
-        """Return the bundle whose streamlines a layer shows."""
-        return self.session.of_layer(layer)
 
     def free_name(self, wanted: str = "") -> str:
         """Return a name that no bundle has: the wanted one, with a number where it is taken."""
@@ -150,10 +140,6 @@ class BundleList:
         self.history.begin(Snapshot({b.id: b.state for b in created}, first))
         return created
 
-    def remove(self, bundle: OpenBundle) -> None:
-        """Delete a bundle with its layers; asks nothing, and is undone."""
-        self.session.delete(bundle)
-
     def rename(self, bundle: OpenBundle, name: str) -> None:
         """Name a bundle, and the layer of its streamlines."""
         name, before = name.strip(), bundle.name
@@ -177,59 +163,48 @@ class BundleList:
 
     def show_only(self, shown: OpenBundle) -> None:
         """Show the streamlines of one bundle, or where no others are shown those of all."""
-        others = [bundle for bundle in self.bundles if bundle is not shown]
-        is_done = shown.state.is_visible and not any(each.state.is_visible for each in others)
-        self.set_visible(shown, True)
-        for bundle in others:
-            self.set_visible(bundle, is_done)
+        is_done = [bundle for bundle in self.bundles if bundle.state.is_visible] == [shown]
+        for bundle in self.bundles:
+            self.set_visible(bundle, is_done or bundle is shown)
 
     # -- what happens in the viewer ------------------------------------------------------------
 
     def _on_activated(self, bundle: OpenBundle) -> None:
         """Let the layer that napari has selected not be the streamlines of another bundle."""
         selection = self.viewer.layers.selection
-        selected = self.of_layer(selection.active)
-        if selected is not None and selected is not bundle:
+        if self.session.of_layer(selection.active) not in (None, bundle):
             selection.active = bundle.streamlines_layer or self.session.fod_layer
-        self.activated.emit(bundle)
 
     def _on_layer_inserted(self, event: Any) -> None:
-        layer = event.value
-        is_ours = self.session.is_inserting or not isinstance(layer, Streamlines)
-        if not is_ours and self.of_layer(layer) is None:
-            self._take_up(layer)
+        if not self.session.is_inserting:
+            self._take_up(event.value)
 
-    def _take_up(self, layer: Streamlines) -> None:
+    def _take_up(self, layer: Layer) -> None:
         """Make a bundle of a layer of streamlines that came from a file or a script."""
+        if not isinstance(layer, Streamlines) or self.session.of_layer(layer) is not None:
+            return
         known = layer.metadata.get(BUNDLE_KEY)
         if isinstance(known, OpenBundle) and known.layer is layer and known.is_there:
             self.session.take_back(known)
             return
-        session, state = self.session, self.session.state
-        result = Result(layer.tractogram, None, layer.reference)
-        created = BundleState(
-            self.free_name(str(layer.name)),
-            self.free_colour(),
+        state = self.session.state
+        created = dataclasses.replace(
+            state.blank(self.free_name(str(layer.name)), self.free_colour()),
+            chosen={},
+            style={},
             path=str(layer.source.path or OPENED),
             is_visible=bool(layer.visible),
-            fod=state.fod,
-            mask=state.mask,
-            seed_mask=state.seed_mask,
-            tissues=state.tissues,
-            seeding=state.seeding,
-            result=result,
+            result=Result(layer.tractogram, None, layer.reference),
             tractogram=layer.tractogram,
         )
-        blank = self.active if len(self.bundles) == 1 and state.is_blank else None
-        bundle = session.prepare(created, layer)
-        replacing = None if blank is None else blank.id
+        replacing = self.active.id if len(self.bundles) == 1 and state.is_blank else None
+        bundle = self.session.prepare(created, layer)
         self.history.amend(acts.append(bundle.id, created, replacing=replacing), everywhere=True)
 
     def _on_active_layer(self, event: Any) -> None:
-        if not self.session.is_inserting:
-            bundle = self.of_layer(event.value)
-            if bundle is not None:
-                self.activate(bundle)
+        bundle = self.session.of_layer(event.value)
+        if bundle is not None and not self.session.is_inserting:
+            self.activate(bundle)
 
     def _on_adding_seeds(self) -> None:
         if self.active.state.is_opened:  # its streamlines are what they are; seeds are for others

@@ -159,12 +159,11 @@ class Opening:
         edited, (_, filters) = progress.edited, split_filters(kept.source)
         if progress.problem:
             self.problems.append(f"{progress.name}: {progress.problem}")
-        grid = None if request is None else request.fod.grid
         layer = self.bundles.session.ensure_streamlines_layer(bundle)
         give_style(layer, bundle.state)  # first: what is drawn once need not be drawn again
         bundle.amend(
             everywhere=True,  # no step: it was always there
-            result=Result(whole, request, grid, report=progress.report),
+            result=Result(whole, request, report=progress.report),
             edits=edited,
             tractogram=whole if edited is None else edited.streamlines,
             weights=kept.weights,

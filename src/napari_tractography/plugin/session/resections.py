@@ -37,7 +37,7 @@ class Resections:
         self._follow = delayed(None, FOLLOW_MS, self.update)
         self._listening = Listening(
             (session.regions.list_changed, self._later),
-            (bundles.changed, self._later),
+            (session.list_changed, self._later),
         )
         self.work.ended.connect(self._later)
 

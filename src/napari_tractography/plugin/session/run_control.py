@@ -14,6 +14,7 @@ from psygnal import Signal
 from ...errors import TractographyError
 from ...streamlines.tractogram import Tractogram
 from ..background import iterate
+from ..document import Result
 from ..layers.fod_opening import FodOpening
 from ..streamlines.layer import Streamlines
 from ..timers import delayed
@@ -130,11 +131,8 @@ class RunControl:
         self.current = run
         self._is_outdated = self._is_full = self._is_waiting = False
         self._working.add(run)
-        iterate(
-            partial(work, run),
-            partial(self._on_yield, run),
-            partial(self._on_worker_done, run),
-        )
+        done = partial(self._on_worker_done, run)
+        iterate(partial(work, run), partial(self._on_yield, run), done)
         self.started.emit(run)
         return run
 
@@ -411,13 +409,8 @@ class RunControl:
         if ending is not None and ending is not run and ending.bundle is run.bundle:
             self._ending = None  # its result would come in place of a newer one
         whole = Tractogram.concatenate(run.parts) if tractogram is None else tractogram
-        self.session.keep_result(
-            run.request,
-            whole,
-            run.seconds,
-            run.report,
-            bundle=run.bundle,
-            is_part=is_part,
-            is_live=run.is_live,
-        )
+        request = run.request.ended_with(whole) if is_part else run.request
+        result = Result(whole, request, seconds=run.seconds, report=run.report)
+        is_live = run.is_live or request.is_preview
+        self.session.keep_result(run.bundle, result, is_live=is_live)
         self._drawn = None

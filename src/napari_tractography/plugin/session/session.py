@@ -37,7 +37,6 @@ from ...model.seeding_parameters import ACCEPTED, EVERY_VOXEL, SeedingParameters
 from ...model.tissues import Tissues, check_tissues
 from ...streamlines.tractogram import Tractogram
 from ...tracking.execution import Execution, Runner
-from ...tracking.report import Report
 from .. import acts
 from ..document import (
     TRACKED_WITH,
@@ -66,7 +65,7 @@ from ..layers.volume_layers import (
     voxels_of,
 )
 from ..listening import Listening
-from ..requests import Arrived, Request
+from ..requests import Request
 from ..run_seeding import SeedBetween, Seeding, SeedVoxels
 from ..space.display import DisplaySpace
 from ..space.extent import slices_kept, sliders_kept
@@ -112,24 +111,7 @@ def let_go(layers: LayerList) -> None:
 
 
 class Session:
-    """What is open in one viewer.
-
-    Attributes
-    ----------
-    document : Document
-        All that is done, and the way back.
-    seeds, regions : SeedLayer, Regions
-        The layers of the active bundle's seeds and regions.
-    space : DisplaySpace
-        Where seeds and streamlines are shown: the space of the FOD chosen last.
-    tracking : TrackingValues
-        Which tracking parameters of the active bundle a person chose; the others suit the FOD.
-    parameters : TrackingParameters
-        With which a run is tracked: the last of :attr:`tracking` that were possible.
-    backend, n_threads : str or Runner, int or None
-        What the full run is tracked on; see
-        :class:`~napari_tractography.tracking.inputs.Execution`.
-    """
+    """What is open in one viewer."""
 
     changed = Signal()  # what would be tracked: FOD, seeds, regions, masks or parameters
     released = Signal()  # the mouse let go of a seed or a sphere that it moved
@@ -157,10 +139,13 @@ class Session:
         self._watches = {n: LayerWatch(partial(self._on_mask, n)) for n in ("mask", "seed_mask")}
         self._tissues: WeakKeyDictionary[Layer, Tissues] = WeakKeyDictionary()
         self.seeds = SeedLayer(viewer)
+        # Of the FOD chosen last: where seeds, regions and streamlines are shown.
         self.space = self.regions.space if self.seeds.layer is None else self.seeds.space
+        # Which tracking parameters of the active bundle a person chose, and the last of them that
+        # were possible, with which a run is tracked.
         self.tracking = TrackingValues()
         self.parameters = self.tracking.parameters()
-        self.backend: str | Runner = "auto"
+        self.backend: str | Runner = "auto"  # of the full run, see tracking.inputs.Execution
         self.n_threads: int | None = None
         layer_events = viewer.layers.events
         self._listening = Listening(
@@ -1016,37 +1001,23 @@ class Session:
         """Make what is shown of a run, if that is a part, the result: no more will come of it."""
         arriving, layer = bundle.arriving, bundle.streamlines_layer
         bundle.arriving = None
-        if arriving is None or layer is None or not bundle.is_there:
-            return
-        whole = layer.editor.whole  # of which an edit may just have left less
-        request = arriving.request
-        result = Result(whole, _in_part(request, whole), request.fod.grid, report=arriving.report)
-        bundle.shown = result, None
-        self._keep(bundle, result, is_live=False)
+        if arriving is not None and layer is not None:
+            whole = layer.editor.whole  # of which an edit may just have left less
+            result = Result(whole, arriving.request.ended_with(whole), report=arriving.report)
+            self.keep_result(bundle, result, is_shown=True)
 
     def keep_result(
-        self,
-        request: Request,
-        tractogram: Tractogram,
-        seconds: float,
-        report: Report,
-        *,
-        bundle: OpenBundle | None = None,
-        is_part: bool = False,
-        is_live: bool = False,
+        self, bundle: OpenBundle, result: Result, *, is_shown: bool = False, is_live: bool = False
     ) -> None:
-        """Keep and show the result of a run that ended or, `is_part`, was cancelled or failed.
+        """Keep a result, and show it where the layer does not yet.
 
         It is a step, or with `is_live` follows by itself from what was done.
         """
-        request = _in_part(request, tractogram) if is_part else request
-        bundle = self.bundle if bundle is None else bundle
         bundle.arriving = None
-        if bundle.is_there:
-            result = Result(tractogram, request, request.fod.grid, seconds, report)
-            self._keep(bundle, result, is_live=is_live or request.is_preview)
-
-    def _keep(self, bundle: OpenBundle, result: Result, *, is_live: bool) -> None:
+        if not bundle.is_there:
+            return
+        if is_shown:
+            bundle.shown = result, None
         change = acts.change(
             bundle.id,
             result=result,
@@ -1068,20 +1039,18 @@ class Session:
         if layer is None or self._is_showing or not bundle.is_there:
             return
         self.keep_arrived(bundle)  # else the edits would be those of another result
-        state, editor = bundle.state, layer.editor
-        if state.result is None:
+        state, editor, result = bundle.state, layer.editor, bundle.state.result
+        if result is None:
             return
-        values: dict[str, Any] = {"tractogram": layer.tractogram, "source": None}
-        if editor.whole is not state.result.whole:  # it got weights
-            values["result"] = dataclasses.replace(state.result, whole=editor.whole)
-        text = _edit_text(state, layer)
-        values["edits"] = editor.state
-        bundle.shown = values.get("result", state.result), editor.state
-        change = acts.change(bundle.id, **values)
-        if editor.state is state.edits and "result" not in values:
-            self.document.amend(acts.change(bundle.id, tractogram=layer.tractogram))
+        if editor.whole is not result.whole:  # it got weights
+            result = dataclasses.replace(result, whole=editor.whole)
+        bundle.shown = result, editor.state
+        values: dict[str, Any] = {"tractogram": layer.tractogram}
+        if (result, editor.state) == (state.result, state.edits):
+            self.document.amend(acts.change(bundle.id, **values))
         else:
-            self.document.act(text, change)
+            values |= {"result": result, "edits": editor.state, "source": None}
+            self.document.act(_edit_text(state, layer), acts.change(bundle.id, **values))
 
     def _on_replaced(self, event: Any) -> None:
         """Take up streamlines that a script gave to the layer of a bundle."""
@@ -1089,20 +1058,16 @@ class Session:
         if bundle is None or bundle.arriving or self._is_showing or layer.editor.is_showing:
             return
         state, editor = bundle.state, layer.editor
-        is_same = state.result is not None and editor.whole is state.result.whole
-        if is_same and editor.state is state.edits:
+        if state.result and editor.whole is state.result.whole and editor.state is state.edits:
             return  # it is only drawn otherwise
-        result = Result(layer.tractogram, None, layer.reference)
-        bundle.shown = result, None
-        self._keep(bundle, result, is_live=False)
+        self.keep_result(bundle, Result(layer.tractogram, None, layer.reference), is_shown=True)
 
     def speed(self) -> str:
         """Return how long the last result took and how fast it was, in words."""
-        result = self.state.result
-        if result is None or result.request is None or self.tractogram is None:
+        result, shown = self.state.result, self.tractogram
+        if result is None or result.request is None or shown is None:
             return ""
-        step_mm = result.request.parameters.step_mm
-        return result.report.speed(self.tractogram, step_mm, result.seconds)
+        return result.report.speed(shown, result.request.parameters.step_mm, result.seconds)
 
     @property
     def is_result_current(self) -> bool:
@@ -1183,11 +1148,3 @@ def _row(state: BundleState) -> tuple[Any, ...]:
         state.name, state.colour, state.is_visible, state.path, state.min_weight,
         id(state.tractogram), id(state.weights), tuple(map(id, state.style.values())),
     )  # fmt: skip
-
-
-def _in_part(request: Request, tractogram: Tractogram) -> Request:
-    """Return what gives the streamlines of a run that ended early, to be saved and shown."""
-    n_streamlines, n_seeds = len(tractogram), tractogram.n_seeds
-    if n_streamlines == request.select if request.select else n_seeds == request.n_full:
-        return request  # all was there
-    return dataclasses.replace(request, arrived=Arrived(n_streamlines, n_seeds))

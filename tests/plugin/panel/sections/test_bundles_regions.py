@@ -138,7 +138,7 @@ def test_a_deleted_bundle_takes_its_regions_away_and_undo_brings_them_back(
     voxels = paint.layer.data.copy()
     if active == "other":
         panel.bundles.activate(first)
-    panel.bundles.remove(second)
+    panel.session.delete(second)
     assert seen(panel) == [("Sphere", True)]
     np.testing.assert_allclose(kept.layer.data, [(0.0, 4.0, 8.0)], atol=1e-3)
     document.undo()
@@ -160,7 +160,7 @@ def test_the_layers_of_a_deleted_bundle_are_let_go_of_with_its_steps(
     panel.bundles.add()
     entry = painted(panel)
     gone = weakref.ref(entry.layer)
-    panel.bundles.remove(panel.bundles.active)
+    panel.session.delete(panel.bundles.active)
     panel.session.document.undo()
     assert entry.layer in panel.viewer.layers  # as long as there is a way back
     panel.session.document.redo()

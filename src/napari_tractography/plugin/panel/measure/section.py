@@ -126,7 +126,7 @@ class MeasureSection(QWidget):  # type: ignore[misc]
         self.error.changed.connect(lambda _value: self.show_visitation())
         viewer = self.session.viewer
         self._listening = Listening(
-            (self.bundles.changed, self.follow),
+            (self.bundles.session.list_changed, self.follow),
             (viewer.cursor.events.position, self._on_cursor),
             (viewer.layers.events.removed, self._on_cursor),
         )

@@ -150,7 +150,7 @@ class Dissection(QWidget):  # type: ignore[misc]
         self._overlay: Overlay | None = None
         self._is_showing = Flag()  # the least weight of a bundle, which is no act
         self._weighed: Tractogram | None = None  # whose weights the slider is for
-        bundles.changed.connect(self.follow)
+        bundles.session.list_changed.connect(self.follow)
         self.session.parameters_suited.connect(self.show_units)
         self.follow()
 
