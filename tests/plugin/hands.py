@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
+import io
 import threading
 import time
 import weakref
@@ -32,6 +34,14 @@ OBLIQUE = np.array(
     [[1.9, -0.4, 0.5, 6], [0.6, 1.8, -0.5, -9], [-0.3, 0.7, 1.9, 14], [0, 0, 0, 1.0]]
 )
 LEFT_HANDED = OBLIQUE @ np.diag([-1.0, 1, 1, 1])
+
+
+def printed_by(script: str) -> str:
+    """What a script that was copied prints."""
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed):
+        exec(compile(script, "copied", "exec"), {})
+    return printed.getvalue().strip()
 
 
 def fod_layer(fod: Fod) -> Layer:

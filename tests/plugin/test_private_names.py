@@ -28,7 +28,7 @@ from napari.layers import Layer, Points, Surface
 from vispy.scene.visuals import Compound
 
 from napari_tractography import plugin
-from napari_tractography.plugin.layers import on_volume, slicing, spheres
+from napari_tractography.plugin.layers import on_volume, spheres
 from napari_tractography.plugin.layers.lit_surfaces import VispyLitSurface
 
 NAMES_GONE = Path(__file__).with_name("names_gone.py")
@@ -146,8 +146,8 @@ def mixed_classes() -> list[type]:
             if inspect.isclass(each) and is_ours(each) and foreign_bases(each):
                 found.add(each)
     points, surface = Points(), Surface((np.zeros((3, 3)), np.array([[0, 1, 2]])))
-    found.add(slicing._with(spheres._Slicing, type(points._slicing_state)))
-    found.add(slicing._with(on_volume._Permuted, type(surface._slicing_state)))
+    found.add(on_volume._with(spheres._Slicing, type(points._slicing_state)))
+    found.add(on_volume._with(on_volume._Permuted, type(surface._slicing_state)))
     return sorted(found, key=lambda each: each.__qualname__)
 
 

@@ -64,12 +64,8 @@ def iterate(
 ) -> None:
     """Go through a generator in a thread; nothing of it is held once it has ended.
 
-    Parameters
-    ----------
-    work : callable
-        Returns the generator, which touches no viewer, layer or widget and raises nothing.
-    yielded, finished : callable
-        Called in this thread: with each item, and after the last.
+    `work` returns it: it touches no viewer, layer or widget and raises nothing. In this thread
+    `yielded` is called with each item, and `finished` after the last.
     """
     post = _Post()
     _posts.add(post)
@@ -125,23 +121,16 @@ class Background:
 
     @property
     def is_busy(self) -> bool:
-        """Whether a result is on the way."""
         return self._task is not None
 
     def begin(
         self, text: str, work: Callable[[Advance], Any], done: Callable[[Any], object]
     ) -> None:
-        """Do `work` in a thread, then `done` with its result in this one.
+        """Do `work`, which the text names, in a thread, then `done` with its result in this one.
 
-        Parameters
-        ----------
-        text : str
-            What is done, for a person.
-        work : callable
-            Takes a function that it calls with the fraction that is done, and that ends it by an
-            exception once it is no longer wanted. Touches no viewer, layer or widget.
-        done : callable
-            Not called when the work was cancelled, failed, or gave way to another.
+        `work` takes a function that it calls with the fraction that is done, and that ends it by an
+        exception once it is no longer wanted; it touches no viewer, layer or widget. `done` is not
+        called when the work was cancelled, failed, or gave way to another.
         """
         self._give_up()
         task = self._task = _Task()

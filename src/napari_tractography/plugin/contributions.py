@@ -172,7 +172,8 @@ def _of_tracks(data: Any, attributes: dict[str, Any], grid: Grid | None) -> Trac
     known = ("name", "scale", "translate", "rotate", "shear", "affine")
     layer = Tracks(data, **{name: attributes[name] for name in known if name in attributes})
     try:
-        return tractogram_of_tracks(layer, _space_of(grid))
+        space = DisplaySpace.identity() if grid is None else DisplaySpace.of(grid)
+        return tractogram_of_tracks(layer, space)
     except InvalidTractogramError as error:
         raise FileError(str(error)) from error
 
@@ -265,7 +266,3 @@ def _read_streamlines(path: str | list[str]) -> list[Streamlines]:
         space = frame_of([] if viewer is None else viewer.layers)
         layers.append(Streamlines(tractogram, space=space, name=Path(one).name))
     return layers
-
-
-def _space_of(grid: Grid | None) -> DisplaySpace:
-    return DisplaySpace.identity() if grid is None else DisplaySpace.of(grid)

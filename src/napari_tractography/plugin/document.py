@@ -90,8 +90,6 @@ class LayerRef:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PlacedSeeds:
-    """Seeds that were placed."""
-
     # (n, 3) float64: RAS+ mm.
     positions_mm: NDArray[np.float64] = field(default_factory=lambda: np.empty((0, 3)))
     # mapping of str to (n,) float64: radius and number that seeds have of their own; NaN for the
@@ -144,7 +142,6 @@ class Painted:
         return array
 
     def equals(self, other: Painted | None) -> bool:
-        """Return whether the same is painted."""
         return (
             other is not None
             and self.first == other.first
@@ -237,7 +234,6 @@ class BundleState:
         return tuple(region.id for region in self.regions)
 
     def region(self, number: int) -> RegionState | None:
-        """Return the region with an id; None where there is none."""
         return next((region for region in self.regions if region.id == number), None)
 
 
@@ -437,7 +433,6 @@ class Document:
 
     @property
     def can_undo(self) -> bool:
-        """Whether there is something to undo."""
         return bool(self._past) or self._is_in_gesture
 
     @property
@@ -451,12 +446,10 @@ class Document:
         return self._held is not None and bool(self._held.text)
 
     def undo(self) -> None:
-        """Go back to what was before the last step."""
         self.release()
         self._travel(self._past, self._future)
 
     def redo(self) -> None:
-        """Do again what was undone last."""
         self.release()
         self._travel(self._future, self._past)
 

@@ -13,11 +13,9 @@ class Listening:
         self._pairs = pairs
 
     def open(self) -> None:
-        """Connect all."""
         for signal, slot in self._pairs:
             signal.connect(slot)
 
     def close(self) -> None:
-        """Disconnect all."""
         for signal, slot in self._pairs:
             signal.disconnect(slot)

@@ -67,7 +67,6 @@ class Request:
 
     @property
     def is_preview(self) -> bool:
-        """Whether this is a preview, not the full run."""
         return self.n_preview is not None
 
     @property
@@ -97,7 +96,6 @@ class Request:
         return not self.is_preview or (self.select is None and self.n_seeds == self.n_full)
 
     def seeds(self) -> Seeds:
-        """Draw where streamlines start."""
         return self.seeding.draw(self.fod, self.parameters.random_seed, self.n_each)
 
     def tracking_input(self) -> TrackingInput:

@@ -35,22 +35,23 @@ class SeedSpheres:
         """Streamlines from each sphere, in their order."""
         return [int(n) for n in self.counts]
 
-    def draw(self, fod: Fod, random_seed: int, counts: Sequence[int] | None = None) -> Seeds:
-        """Draw the seeds, or the first `counts` of each sphere.
+    def each(
+        self, counts: Sequence[int] | None = None
+    ) -> list[tuple[tuple[float, ...], float, int, int]]:
+        """Return centre, radius, streamlines and the number of the first, of each sphere.
 
         Seeds are numbered through all spheres, so that no two spheres share random offsets.
         """
-        firsts = first_numbers(self.n_each)
+        columns = map(tuple, self.positions_mm.tolist()), self.radii_mm.tolist()
+        n_each = self.n_each if counts is None else counts
+        return list(zip(*columns, n_each, first_numbers(self.n_each), strict=True))
+
+    def draw(self, fod: Fod, random_seed: int, counts: Sequence[int] | None = None) -> Seeds:
+        """Draw the seeds, or the first `counts` of each sphere."""
         return Seeds.concatenate(
             [
-                Seeds.in_sphere(position, radius, n, random_seed=random_seed, first=first)
-                for position, radius, n, first in zip(
-                    self.positions_mm,
-                    self.radii_mm.tolist(),
-                    self.n_each if counts is None else counts,
-                    firsts,
-                    strict=True,
-                )
+                Seeds.in_sphere(centre, radius, n, random_seed=random_seed, first=first)
+                for centre, radius, n, first in self.each(counts)
             ]
         )
 
@@ -66,10 +67,9 @@ class SingleSource:
         """Number of streamlines, of the one source."""
         return [self.n_seeds]
 
-    def draw(self, fod: Fod, random_seed: int, counts: Sequence[int] | None = None) -> Seeds:
-        """Draw the seeds, or the first of them."""
-        n = self.n_seeds if counts is None else sum(counts)
-        return self.first_seeds(fod, n, random_seed)
+    def draw(self, fod: Fod, random_seed: int, counts: Sequence[int]) -> Seeds:
+        """Draw so many of the seeds."""
+        return self.first_seeds(fod, sum(counts), random_seed)
 
     def first_seeds(self, fod: Fod, n: int, random_seed: int) -> Seeds:
         """Draw so many seeds."""
@@ -86,7 +86,6 @@ class SeedMask(SingleSource):
     by: str = "list"  # see Seeds.in_mask
 
     def first_seeds(self, fod: Fod, n: int, random_seed: int) -> Seeds:
-        """Draw them uniformly in the voxels."""
         return Seeds.in_mask(self.mask, self.grid, n, random_seed=random_seed, by=self.by)
 
 
@@ -107,7 +106,6 @@ class SeedVoxels(SingleSource):
         return cls(mask, grid, n_per_voxel, n_per_voxel * n_voxels, by)
 
     def first_seeds(self, fod: Fod, n: int, random_seed: int) -> Seeds:
-        """Draw them in the voxels in turn."""
         draw = Seeds.by_voxel if self.by == "voxel" else Seeds.in_turn
         return draw(self.mask, self.grid, n, random_seed=random_seed)
 
@@ -119,7 +117,6 @@ class SeedFod(SingleSource):
     n_seeds: int
 
     def first_seeds(self, fod: Fod, n: int, random_seed: int) -> Seeds:
-        """Draw them by the FOD."""
         return Seeds.from_fod(fod, n, random_seed=random_seed)
 
 
@@ -131,7 +128,6 @@ class SeedInterface(SingleSource):
     n_seeds: int
 
     def first_seeds(self, fod: Fod, n: int, random_seed: int) -> Seeds:
-        """Draw them on the interface."""
         return Seeds.on_interface(self.tissues, n, random_seed=random_seed)
 
 

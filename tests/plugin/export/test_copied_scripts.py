@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import io
 import os
 import shlex
 import sys
@@ -13,6 +11,7 @@ from types import SimpleNamespace
 import nibabel as nib
 import numpy as np
 import pytest
+from hands import printed_by
 from napari.layers import Layer
 
 from napari_tractography import cli
@@ -73,13 +72,6 @@ def digest_of(request: Request) -> str:
         regions=request.regions,
         include_rule=request.include_rule,
     ).digest()
-
-
-def printed_by(script: str) -> str:
-    printed = io.StringIO()
-    with contextlib.redirect_stdout(printed):
-        exec(compile(script, "copied", "exec"), {})
-    return printed.getvalue().strip()
 
 
 def digest_by(command: str, out) -> str:

@@ -49,7 +49,6 @@ from ..run_seeding import (
     SeedMask,
     SeedSpheres,
     SeedVoxels,
-    first_numbers,
 )
 from .layer_files import image_source, is_of_image, path_of
 
@@ -70,20 +69,10 @@ def as_python(
 ) -> str:
     """Return a Python script that tracks what a request asks for and prints the digest.
 
-    Raises InvalidFodError when the FOD did not come from a file and is no phantom.
-
-    Parameters
-    ----------
-    fod_layer, mask_layer, seed_layer : Layer
-        Where its FOD, its mask and the mask that it seeds from came from.
-    region_layers : sequence of (Layer, int or None)
-        Where its regions came from, in their order, and of which label they are.
-    end_layers : sequence of (Layer, int or None)
-        The same of the two regions that it tracks between.
-    weights : WeightsSource, optional
-        Of the streamlines.
-    edits : sequence of Edit
-        What is done to them then.
+    Its FOD, its mask and the mask that it seeds from came from `fod_layer`, `mask_layer` and
+    `seed_layer`; its regions, in their order, and the two that it tracks between from layers of
+    which they are one label, or all. Streamlines get the weights, and then the edits. Raises
+    InvalidFodError when the FOD did not come from a file and is no phantom.
     """
     fod = request.fod
     imports: set[str] = set()
@@ -96,7 +85,8 @@ def as_python(
             volume = _python_volume(layer, tissue, fod.grid, None, imports, on="grid")
         lines = image_lines(image, imports, tissue=volume)
     elif path is not None:
-        lines = [f"fod = nt.load_fod({path!r}{_reading(fod)})"]
+        reading = "".join(f", {name}={value!r}" for name, value in _reading(fod).items())
+        lines = [f"fod = nt.load_fod({path!r}{reading})"]
     elif is_phantom(fod):
         imports.add("from napari_tractography.model.phantoms import make_phantom")
         lmax = "" if fod.lmax == PHANTOM_LMAX else f", lmax={fod.lmax}"
@@ -181,13 +171,8 @@ def as_command(
         raise InvalidFodError(_no_file(fod_layer))
     fod, seeding = request.fod, request.seeding
     words = ["napari-tractography", "track", _no_flag(path), "-o", _no_flag(out)]
-    words += ["--kind", fod.kind]
-    for name, value in given_reading(fod).items():
+    for name, value in _reading(fod).items():
         words += [f"--{name}", value]
-    if fod.basis != "tournier07":
-        words += ["--basis", fod.basis]
-    if fod.frame != DEFAULT_FRAMES[fod.basis]:
-        words += ["--frame", fod.frame]
     if mask_layer is not None:
         assert request.mask is not None
         path = _file_of(mask_layer, request.mask, fod.grid, resampled=True)
@@ -195,7 +180,7 @@ def as_command(
     if isinstance(seeding, SeedSpheres):
         same = len(set(seeding.n_each)) == 1
         counts = request.select is None or len(seeding.n_each) > 1  # else a number says nothing
-        for point, radius, n, _ in _spheres(seeding):  # the command numbers seeds in this order
+        for point, radius, n, _ in seeding.each():  # the command numbers seeds in this order
             words += [f"--seed-sphere={_numbers(*point, radius)}" + ("" if same else f",{n}")]
         if same and counts:
             words += ["--n-seeds", str(seeding.n_each[0])]
@@ -298,7 +283,7 @@ def _python_seeds(request: Request, layer: Layer | None, imports: set[str]) -> l
     if isinstance(seeding, SeedSpheres):
         return [
             "spheres = [  # centre and radius in mm, streamlines, number of the first",
-            *(f"    {sphere!r}," for sphere in _spheres(seeding)),
+            *(f"    {sphere!r}," for sphere in seeding.each()),
             "]",
             "seeds = nt.Seeds.concatenate(",
             "    [",
@@ -329,19 +314,6 @@ def _python_seeds(request: Request, layer: Layer | None, imports: set[str]) -> l
 def _ends(request: Request) -> tuple[Region, Region]:
     assert isinstance(request.seeding, SeedBetween)
     return request.seeding.one, request.seeding.other
-
-
-def _spheres(seeding: SeedSpheres) -> list[tuple[tuple[float, ...], float, int, int]]:
-    """Return (centre, radius, streamlines, number of the first streamline) of each sphere."""
-    return list(
-        zip(
-            map(tuple, seeding.positions_mm.tolist()),
-            seeding.radii_mm.tolist(),
-            seeding.n_each,
-            first_numbers(seeding.n_each),
-            strict=True,
-        )
-    )
 
 
 def _python_region(region: Region, layer: Layer, label: int | None, imports: set[str]) -> str:
@@ -455,11 +427,14 @@ def _is_in_image(path: str, voxels: NDArray[Any]) -> bool:
     return np.array_equal(found != 0, np.nan_to_num(voxels) != 0)
 
 
-def _reading(fod: Fod) -> str:
-    text = f", kind={fod.kind!r}"
-    text += "".join(f", {name}={value!r}" for name, value in given_reading(fod).items())
-    text += "" if fod.basis == "tournier07" else f", basis={fod.basis!r}"
-    return text if fod.frame == DEFAULT_FRAMES[fod.basis] else f"{text}, frame={fod.frame!r}"
+def _reading(fod: Fod) -> dict[str, str]:
+    """Return how the file of an FOD is read, as far as that is not by default."""
+    reading = {"kind": fod.kind, **given_reading(fod)}
+    if fod.basis != "tournier07":
+        reading["basis"] = fod.basis
+    if fod.frame != DEFAULT_FRAMES[fod.basis]:
+        reading["frame"] = fod.frame
+    return reading
 
 
 def given_reading(fod: Fod) -> dict[str, str]:

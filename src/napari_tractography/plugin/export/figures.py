@@ -23,10 +23,10 @@ from ...maps.resection import RESEARCH_ONLY
 from ...model.specs import parameter
 from ..session.resections import RESECTION_KEY
 from ..space.display import unit_of_layer
-from ..space.orientation_labels import LABEL_PIXELS, draw_label, edge_labels, is_anatomical
+from ..space.orientation_labels import LABEL_PIXELS, draw_labels, edge_labels, is_anatomical
 from ..streamlines.colours import Colours
 from ..streamlines.layer import Streamlines
-from .screenshots import LARGEST_SIDE, canvas_picture
+from .screenshots import LARGEST_SIDE, canvas_picture, on_background
 
 CM_PER_INCH = 2.54
 FONT_POINTS = 8.0
@@ -34,6 +34,7 @@ LETTER_POINTS = 9.0
 CLEAR = 8  # of 255: what is more transparent is background
 BAR_FRACTION = 0.25  # of the picture, that the scale bar may take
 GRADIENT_FRACTION = 0.35
+GROUNDS = "white", "black"
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +62,7 @@ class Figure:
     background: str = parameter(
         "white",
         label="Background",
-        choices=("white", "black", "transparent", "as on the screen"),
+        choices=(*GROUNDS, "transparent", "as on the screen"),
         help="What is behind everything.",
     )
     crop: bool = parameter(
@@ -85,7 +86,6 @@ class Figure:
 
     @property
     def width_px(self) -> int:
-        """Pixels across."""
         return round(self.width_cm / CM_PER_INCH * self.dpi)
 
     def pixels(self, points: float) -> float:
@@ -120,40 +120,40 @@ def figure_picture(viewer: Any, figure: Figure) -> NDArray[np.uint8]:
 
 def _compose(viewer: Any, figure: Figure) -> QImage:
     edge = round(1.7 * figure.pixels(LETTER_POINTS)) if figure.letters else 0
-    content = _content(viewer, figure, figure.width_px - 2 * edge)
-    height, width = content.picture.shape[:2]
+    picture, scale = _content(viewer, figure, figure.width_px - 2 * edge)
+    height, width = picture.shape[:2]
     ink = _ink(viewer, figure)
-    legends = _legends(viewer) if figure.legend else []
-    bar = _round_length(BAR_FRACTION * width * content.scale) if figure.scale_bar else 0.0
-    if content.scale == 0:
-        bar = 0.0
-    captions = _captions(viewer) if figure.legend else []
-    strip = _Strip(figure, ink, width, bar, content.scale, _unit(viewer), legends, captions)
+    legends, captions = (_legends(viewer), _captions(viewer)) if figure.legend else ([], [])
+    bar = _round_length(BAR_FRACTION * width * scale) if figure.scale_bar else 0.0
+    strip = _Strip(figure, ink, width, bar, scale, _unit(viewer), legends, captions)
     image = QImage(figure.width_px, height + 2 * edge + strip.height, QImage.Format.Format_ARGB32)
     if figure.background == "transparent":
         image.fill(Qt.GlobalColor.transparent)
     else:
         image.fill(_background(viewer, figure))
     painter = QPainter(image)
-    data = np.ascontiguousarray(content.picture)
-    drawn = QImage(data.data, width, height, 4 * width, QImage.Format.Format_RGBA8888)
+    drawn = QImage(picture.data, width, height, 4 * width, QImage.Format.Format_RGBA8888)
     painter.drawImage(edge, edge, drawn)
     if figure.letters:
-        _draw_letters(painter, viewer, figure, ink, QRectF(0, 0, width, height), edge)
+        draw_labels(
+            painter,
+            edge_labels(viewer),
+            (figure.width_px, height + 2 * edge),
+            edge / 2,
+            figure.pixels(LETTER_POINTS) / LABEL_PIXELS,
+            colour=QColor(figure.letter_colour) if figure.letter_colour else ink,
+            outline=None,
+        )
     strip.draw(painter, edge, height + 2 * edge)
     painter.end()
     return image
 
 
-@dataclass(frozen=True, slots=True)
-class _Content:
-    """The picture without what is written around it, and its scale; 0 where it has none."""
+def _content(viewer: Any, figure: Figure, width_px: int) -> tuple[NDArray[np.uint8], float]:
+    """Return the picture without what is written around it, and how much of the display a pixel is.
 
-    picture: NDArray[np.uint8]
-    scale: float  # of the display, a pixel; 0 where that differs from place to place
-
-
-def _content(viewer: Any, figure: Figure, width_px: int) -> _Content:
+    That is 0 where it differs from place to place.
+    """
     rows, columns = canvas_picture(viewer).shape[:2]
     top, bottom, left, right = 0, rows, 0, columns
     if figure.crop:
@@ -170,24 +170,19 @@ def _content(viewer: Any, figure: Figure, width_px: int) -> _Content:
             f"{(right - left) / columns:.0%} of the canvas shows something; zoom in, or choose "
             "fewer cm or dpi."
         )
-    before = viewer.canvas.background_color_override
     is_transparent = figure.background == "transparent"
-    if figure.background in ("white", "black"):
-        viewer.canvas.background_color_override = figure.background
-    try:
+    with on_background(viewer, figure.background if figure.background in GROUNDS else None):
         picture = canvas_picture(viewer, scale=scale, transparent=is_transparent)
-    finally:
-        viewer.canvas.background_color_override = before
     first_row, first_column = round(top * scale), round(left * scale)
     n_rows = max(round((bottom - top) * scale), 1)
     cut = picture[first_row : first_row + n_rows, first_column : first_column + width_px]
     camera = viewer.scene.camera
     has_scale = viewer.dims.ndisplay == 2 or camera.perspective == 0
-    return _Content(np.ascontiguousarray(cut), 1 / (camera.zoom * scale) if has_scale else 0.0)
+    return np.ascontiguousarray(cut), 1 / (camera.zoom * scale) if has_scale else 0.0
 
 
 def _background(viewer: Any, figure: Figure) -> QColor:
-    if figure.background in ("white", "black"):
+    if figure.background in GROUNDS:
         return QColor(figure.background)
     rgb = np.asarray(viewer.canvas.background_color, dtype=float).ravel()
     return QColor.fromRgbF(*(float(value) for value in rgb[:3]))
@@ -198,21 +193,6 @@ def _ink(viewer: Any, figure: Figure) -> QColor:
     if figure.background == "transparent":
         return QColor("black")
     return QColor("black" if _background(viewer, figure).lightnessF() > 0.5 else "white")
-
-
-def _draw_letters(
-    painter: QPainter, viewer: Any, figure: Figure, ink: QColor, box: QRectF, edge: int
-) -> None:
-    colour = QColor(figure.letter_colour) if figure.letter_colour else ink
-    middles = {
-        "left": QPointF(edge / 2, edge + box.height() / 2),
-        "right": QPointF(edge * 1.5 + box.width(), edge + box.height() / 2),
-        "top": QPointF(edge + box.width() / 2, edge / 2),
-        "bottom": QPointF(edge + box.width() / 2, edge * 1.5 + box.height()),
-    }
-    scale = figure.pixels(LETTER_POINTS) / LABEL_PIXELS
-    for name, letter in edge_labels(viewer).items():
-        draw_label(painter, middles[name], letter, scale, colour=colour, outline=None)
 
 
 def _legends(viewer: Any) -> list[Colours]:

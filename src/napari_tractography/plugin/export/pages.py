@@ -160,17 +160,15 @@ def camera_of(viewer: Any, space: DisplaySpace) -> Camera:
     """Return from where a viewer looks at what is in a display space."""
     camera, dims = viewer.scene.camera, viewer.dims
     center = np.asarray(dims.point[-3:], float)
-    plane = plane_in_view(viewer)
+    axes = [axis - (dims.ndim - 3) for axis in dims.displayed]
+    center[axes] = camera.center[-len(axes) :]
     if dims.ndisplay == 3:
-        axes = [axis - (dims.ndim - 3) for axis in dims.displayed]
-        center[axes] = camera.center
         sight, top = np.empty(3), np.empty(3)
         sight[axes], top[axes] = camera.view_direction, camera.up_direction
         forward, up = sight[::-1], top[::-1]
     else:
-        axes = [axis - (dims.ndim - 3) for axis in dims.displayed]
-        center[axes] = camera.center[-2:]
-        forward, up = map(np.array, SIGHTS.get(plane or "", SIGHTS["axial"]))
+        plane = plane_in_view(viewer) or ""
+        forward, up = map(np.array, SIGHTS.get(plane, SIGHTS["axial"]))
     ways = [_as_numbers(space.world_to_display[:3, :3].T @ way) for way in (forward, up)]
     height, width = (float(n) / float(camera.zoom) / space.per_mm for n in viewer.canvas.size)
     return Camera(_as_numbers(_in_body(space, center[::-1])), ways[0], ways[1], height, width)

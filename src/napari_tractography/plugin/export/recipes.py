@@ -27,7 +27,6 @@ from ..run_seeding import (
     SeedMask,
     SeedSpheres,
     SeedVoxels,
-    first_numbers,
 )
 from .copied_scripts import given_reading, path_of_tissues
 from .layer_files import image_source, is_of_image, path_of
@@ -100,23 +99,16 @@ def _fod_source(request: Request, layers: Sequence[Layer]) -> FodSource:
 
 def _seed_sources(seeding: Seeding, random_seed: int) -> tuple[SeedSource, ...]:
     if isinstance(seeding, SeedSpheres):
-        spheres = zip(
-            seeding.positions_mm.tolist(),
-            seeding.radii_mm.tolist(),
-            seeding.n_each,
-            first_numbers(seeding.n_each),
-            strict=True,
-        )
         return tuple(
             SeedSource(
                 "sphere",
                 n=n,
                 random_seed=random_seed,
-                center_mm=tuple(centre),
+                center_mm=centre,
                 radius_mm=radius,
                 first=first,
             )
-            for centre, radius, n, first in spheres
+            for centre, radius, n, first in seeding.each()
         )
     if isinstance(seeding, SeedMask | SeedVoxels):
         volume = VolumeSource.of_array(seeding.mask, seeding.grid)

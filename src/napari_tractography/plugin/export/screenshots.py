@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from qtpy.QtCore import QPointF
 from qtpy.QtGui import QImage, QPainter
 from superqt.utils import qimage_to_array
 
@@ -17,7 +16,7 @@ from ...errors import FileError
 from ...files.paths import check_writable, written_whole
 from ..layers.glyphs import Glyphs
 from ..main_window import main_window
-from ..space.orientation_labels import LABEL_PIXELS, MARGIN, draw_label, edge_labels
+from ..space.orientation_labels import LABEL_PIXELS, MARGIN, draw_labels, edge_labels
 from ..streamlines.layer import Streamlines
 
 LARGEST_SIDE = 16_384  # pixels: what most graphics cards can draw
@@ -86,13 +85,20 @@ def _seen_through(
 
 
 def _on(viewer: Any, colour: str, scale: float) -> NDArray[np.float32]:
-    before = viewer.canvas.background_color_override
-    viewer.canvas.background_color_override = colour
-    try:
+    with on_background(viewer, colour):
         picture = drawn(viewer, viewer.canvas.size, scale)
+    return np.asarray(picture[..., :3], dtype=np.float32)
+
+
+@contextlib.contextmanager
+def on_background(viewer: Any, colour: str | None) -> Iterator[None]:
+    """Draw on a background of a colour; None is the one of the screen."""
+    before = viewer.canvas.background_color_override
+    viewer.canvas.background_color_override = colour or before
+    try:
+        yield
     finally:
         viewer.canvas.background_color_override = before
-    return np.asarray(picture[..., :3], dtype=np.float32)
 
 
 def drawn(viewer: Any, size: Sequence[int], scale: float) -> NDArray[np.uint8]:
@@ -111,17 +117,9 @@ def lettered(
 ) -> NDArray[np.uint8]:
     """Return an RGB or RGBA picture as RGBA, with letters of :func:`.sides.edge_labels` on it."""
     image = _qt_image(picture)
-    height, width = picture.shape[:2]
-    margin = (MARGIN + LABEL_PIXELS / 2) * scale
-    middles = {
-        "left": QPointF(margin, height / 2),
-        "right": QPointF(width - margin, height / 2),
-        "top": QPointF(width / 2, margin),
-        "bottom": QPointF(width / 2, height - margin),
-    }
     painter = QPainter(image)
-    for edge, letter in letters.items():
-        draw_label(painter, middles[edge], letter, scale)
+    margin = (MARGIN + LABEL_PIXELS / 2) * scale
+    draw_labels(painter, letters, picture.shape[1::-1], margin, scale)
     painter.end()
     return np.asarray(qimage_to_array(image), dtype=np.uint8)
 

@@ -50,15 +50,9 @@ HEADROOM = 1.5  # the volume stays grey, so that streamlines of any colour stand
 class FodOpening:
     """An FOD volume that is being read. Made and used in the main thread.
 
-    Raises TractographyError when the header tells that the file is no FOD that can be read. What
-    its volumes are is looked at in the thread.
-
-    Parameters
-    ----------
-    viewer : napari.viewer.ViewerModel, optional
-        To which the layer of the volume is added; what cannot be read is removed from it.
-    kind : str
-        See :func:`~napari_tractography.files.fods.load_fod`.
+    Its layer is added to the viewer; what cannot be read is removed from it. For `kind` see
+    :func:`~napari_tractography.files.fods.load_fod`. Raises TractographyError when the header tells
+    that the file is no FOD that can be read. What its volumes are is looked at in the thread.
     """
 
     progressed = Signal(float)  # the fraction of the file that has been read

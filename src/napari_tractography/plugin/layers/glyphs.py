@@ -25,9 +25,7 @@ from ..background import Background
 from ..listening import Listening
 from ..space.display import DisplaySpace
 from ..space.layer_list import index_of_lowest, insert_beside
-from ..streamlines.layer import Streamlines
-from .on_volume import OnVolume, SeedPoints, SurfaceOnVolume
-from .spheres import Spheres
+from .on_volume import OnVolume, SurfaceOnVolume, is_above_volumes
 
 MAX_GLYPHS = 1500
 FIRST, GROWTH = 150, 4  # glyphs that are drawn at once, and how many times as many next
@@ -73,34 +71,15 @@ def glyph_mesh(
     n_directions: int = GLYPH_DIRECTIONS,
     usual: float | None = None,
 ) -> tuple[NDArray[np.float32], NDArray[np.int32], NDArray[np.float32]]:
-    """Return the glyphs of some voxels as one mesh.
+    """Return the glyphs of some (n, 3) voxels with an FOD, shown in a space, as one mesh.
 
-    Parameters
-    ----------
-    space : DisplaySpace
-        In which the FOD is shown.
-    voxels : (n, 3) int64
-        Voxels with an FOD.
-    scale : float
-        1 makes a usual glyph as wide as a voxel; others grow with the square root of their largest
-        amplitude.
-    min_amplitude : float
-        Amplitudes below count as zero.
-    flat_axis : int, optional
-        Axis (z, y, x) along which glyphs are flattened, for a slice view, and shaded as if they
-        were not.
-    n_directions : int
-        Of each glyph.
-    usual : float, optional
-        The largest amplitude of a glyph of usual size; by default that of these voxels.
+    At the scale 1 a glyph of usual size is as wide as a voxel; its largest amplitude is `usual`, by
+    default that of these voxels, and others grow with the square root of theirs. Amplitudes below
+    `min_amplitude` count as zero. Glyphs are flattened along `flat_axis`, (z, y, x), for a slice
+    view, and shaded as if they were not.
 
-    Returns
-    -------
-    vertices : (n_vertices, 3) float32
-        Display mm, axes (z, y, x).
-    triangles : (n_triangles, 3) int32
-    colours : (n_vertices, 4) float32
-        |x|, |y|, |z| of the direction in RAS+ as red, green and blue.
+    Returns (n_vertices, 3) float32 vertices, display mm, (z, y, x); (n_triangles, 3) int32; and
+    (n_vertices, 4) float32 colours: |x|, |y|, |z| of the direction in RAS+ as red, green and blue.
     """
     units, triangles = glyph_sphere(n_directions)
     amplitudes = _amplitudes(fod, voxels, n_directions, min_amplitude)
@@ -195,20 +174,7 @@ class Peaks(OnVolume, Vectors):  # type: ignore[misc]
 
 
 class FodGlyphs:
-    """Glyphs of the slice in view, kept up to date while slicing.
-
-    Parameters
-    ----------
-    scale, min_amplitude : float
-        See :func:`glyph_mesh`; :meth:`set_shape` changes them.
-
-    Attributes
-    ----------
-    layer : Glyphs
-        In the viewer until it is removed there or by :meth:`close`.
-    n_shown, n_in_slice : int
-        How many glyphs are drawn, of how many voxels with an FOD in the slice.
-    """
+    """Glyphs of the slice in view, kept up to date while slicing; see :func:`glyph_mesh`."""
 
     def __init__(
         self,
@@ -219,15 +185,12 @@ class FodGlyphs:
         scale: float = 1.0,
         min_amplitude: float = 0.05,
     ) -> None:
-        self.viewer = viewer
-        self.fod = fod
-        self.space = space
-        self.scale = scale
-        self.min_amplitude = min_amplitude
-        self.n_shown = 0
-        self.n_in_slice = 0
+        self.viewer, self.fod, self.space = viewer, fod, space
+        self.scale, self.min_amplitude = scale, min_amplitude
+        self.n_shown = 0  # glyphs that are drawn,
+        self.n_in_slice = 0  # of so many voxels with an FOD in the slice
         self._drawn_for: tuple[Any, ...] = ()
-        self.layer: Any = None
+        self.layer: Any = None  # Glyphs: in the viewer until removed there or by `close`
         self.work = Background()  # on those that are not drawn yet
         draw, voxels = self._drawing()
         vertices, triangles, colours = draw(voxels[:FIRST])
@@ -241,7 +204,7 @@ class FodGlyphs:
         )
         self.layer.space, self.layer.glyphs = space, self
         self._draw_more(draw, voxels, FIRST)
-        insert_beside(viewer, self.layer, index_of_lowest(viewer.layers, _is_above))
+        insert_beside(viewer, self.layer, index_of_lowest(viewer.layers, is_above_volumes))
         self.update = qthrottled(self._update, timeout=UPDATE_MS)
         dims, camera = viewer.dims.events, viewer.scene.camera.events
         events = dims.current_step, dims.ndisplay, dims.order, camera.zoom, camera.center
@@ -290,10 +253,8 @@ class FodGlyphs:
         middle = np.asarray(camera.center[-2:], float)
         box = []
         for axis, centre, reach in zip(shown, middle, half, strict=True):
-            ends = (centre + np.array([-reach, reach]) - self.space.translate[axis]) / (
-                self.space.scale[axis]
-            )
-            low, high = np.sort(ends)
+            ends = centre + np.array([-reach, reach]) - self.space.translate[axis]
+            low, high = np.sort(ends / self.space.scale[axis])
             # In steps of a few voxels, so that not every move of the mouse computes them again.
             low, high = np.floor(low / VIEW_STEP), np.ceil(high / VIEW_STEP)
             box.append((axis, int(low) * VIEW_STEP, int(high) * VIEW_STEP))
@@ -326,19 +287,10 @@ class FodGlyphs:
         self.layer.show(draw(voxels))
 
     def cut(self, along: int, up: int, places: NDArray[np.float64]) -> NDArray[np.uint8]:
-        """Return what a slice cuts of the glyphs, each within its voxel, as a picture.
+        """Return what a slice cuts of the glyphs, each within its voxel, (rows, columns, 4) uint8.
 
-        Parameters
-        ----------
-        along, up : int
-            The axes of the slice, of (z, y, x).
-        places : (rows, columns, 3) float64
-            Where the pixels are, display (z, y, x), all in one slice.
-
-        Returns
-        -------
-        picture : (rows, columns, 4) uint8
-            RGBA.
+        `along` and `up` are its axes, of (z, y, x); `places`, (rows, columns, 3), where its pixels
+        are, display (z, y, x).
         """
         picture = np.zeros((*places.shape[:2], 4), np.uint8)
         rows, size = self.space.volume(self.fod.voxel_rows), np.asarray(self.space.scale)
@@ -446,11 +398,6 @@ def _mesh_in_voxels(
         colours = np.zeros((3, 4), np.float32)
     in_voxels = (vertices - space.translate) / space.scale
     return in_voxels.astype(np.float32), triangles, colours
-
-
-def _is_above(layer: Layer) -> bool:
-    """Return whether glyphs lie below a layer: seeds, regions and streamlines."""
-    return isinstance(layer, Streamlines | SeedPoints | Spheres)
 
 
 def peaks_layer(peaks: FodPeaks, grid: Grid, space: DisplaySpace) -> Layer:

@@ -28,7 +28,6 @@ class LayerWatch:
 
     @property
     def layer(self) -> Layer | None:
-        """The layer that is watched."""
         return self._layer
 
     @layer.setter

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import replace
-from functools import cached_property
+from functools import cache, cached_property
 from itertools import combinations
 from typing import Any
 
@@ -16,7 +16,7 @@ from napari.layers import Layer, Points, Surface
 from ..notices import show_warning
 from ..space.display import DisplaySpace, set_units
 from ..space.extent import forget_extent, on_slices
-from .slicing import sliced_by
+from ..streamlines.layer import Streamlines
 
 LEAST_PIXELS = 2  # of a point on the canvas, napari's own
 
@@ -114,6 +114,20 @@ class SurfaceOnVolume(OnVolume, Surface):  # type: ignore[misc]
         return sliced_by(_Permuted, state, self, data, cache)
 
 
+def sliced_by(mixin: type, state: object, *args: Any) -> Any:
+    """Return napari's slicing state of a layer, made of `args`, with methods of a class before it.
+
+    As it is where napari slices otherwise.
+    """
+    base: Any = type(state)
+    return _with(mixin, base)(*args)
+
+
+@cache
+def _with(mixin: type, base: type) -> type:
+    return type(mixin.__name__, (mixin, base), {})
+
+
 class _Permuted:
     """Vertices that are shown whole, with their axes in the order of the viewer's."""
 
@@ -135,3 +149,15 @@ class _Permuted:
 
 class SeedPoints(PointsOnVolume):
     """Seeds, as points in voxels of the volume."""
+
+    stays_in_front = True
+
+
+def is_in_front(layer: Layer) -> bool:
+    """Return whether a layer stays above streamlines: seeds, spheres, and what else says so."""
+    return bool(getattr(layer, "stays_in_front", False))
+
+
+def is_above_volumes(layer: Layer) -> bool:
+    """Return whether a layer stays above volumes, glyphs and regions of labels."""
+    return isinstance(layer, Streamlines) or is_in_front(layer)

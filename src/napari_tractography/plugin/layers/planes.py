@@ -18,9 +18,8 @@ from ..listening import Listening
 from ..space.display import DisplaySpace, display_space_of_layer, set_units
 from ..space.layer_list import index_of_lowest, insert_beside
 from ..streamlines.layer import Streamlines
-from .on_volume import SeedPoints, SurfaceOnVolume
+from .on_volume import SurfaceOnVolume, is_above_volumes
 from .slice_pictures import SlicePictures
-from .spheres import Spheres
 
 UPDATE_MS = 30
 MARGIN = 2  # pixels between the slices of one texture, so that none runs into the next
@@ -64,8 +63,8 @@ class SlicePlanes:
         self.layer.space, self.layer.planes = self.space, self
         self._take_units()
         self._hidden: dict[Layer, bool] = {}  # and whether they are seen in slices
-        at = index_of_lowest(viewer.layers, _is_in_front)
-        insert_beside(viewer, self.layer, at)
+        # Seeds and regions are drawn after slices, so that they are seen behind them, too.
+        insert_beside(viewer, self.layer, index_of_lowest(viewer.layers, is_above_volumes))
         if viewer.dims.ndisplay == 3:
             self._hide()
         self.update = qthrottled(self._update, timeout=UPDATE_MS)
@@ -253,12 +252,6 @@ class SlicePlanes:
             way = (moved @ across) / max(steep, 0.05)
             viewer.dims.set_point(extra + axis, begin + way)
             yield
-
-
-def _is_in_front(layer: Layer) -> bool:
-    """Return whether a layer is drawn after slices: seeds and regions are seen behind them, too."""
-    stays = getattr(layer, "stays_in_front", False)
-    return isinstance(layer, (Streamlines, SeedPoints, Spheres)) or bool(stays)
 
 
 def _atlas(

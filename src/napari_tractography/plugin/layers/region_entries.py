@@ -56,22 +56,18 @@ class Entry:
 
     @property
     def layer(self) -> Layer:
-        """The layer that shows it."""
         return self.holder.layer
 
     @property
     def id(self) -> int:
-        """By which the document knows it."""
         return self.state.id
 
     @property
     def role(self) -> str:
-        """What it is for."""
         return self.state.role
 
     @property
     def label(self) -> int | None:
-        """Which label counts; None stands for all but zero."""
         return self.state.label
 
     @property

@@ -14,26 +14,19 @@ from napari.layers.utils.color_transformations import transform_color
 from numpy.typing import NDArray
 
 from ..space.display import AXIS_LABELS, DisplaySpace
-from .on_volume import PointsOnVolume
-from .slicing import sliced_by
+from .on_volume import PointsOnVolume, sliced_by
 
 OUTLINE = 0.06  # of the diameter
 TINT = "30"  # the opacity, hexadecimal, of what is inside: streamlines are seen through it
 
 
 class Spheres(PointsOnVolume):
-    """Spheres in the display; the size of a point is the diameter, in the display's unit.
+    """Spheres in a space; the size of a point is the diameter, in the display's unit.
 
-    Parameters
-    ----------
-    centres : (n, 3) array_like
-        Display positions, (z, y, x).
-    space : DisplaySpace
-        In which they are shown.
-    **kwargs
-        Further arguments of :class:`napari.layers.Points`.
+    Their centres are (n, 3) display positions, (z, y, x).
     """
 
+    stays_in_front = True
     # Of Points, which has no types for them.
     border_color: Any
     current_border_color: Any
@@ -78,7 +71,6 @@ class Spheres(PointsOnVolume):
 
     @property
     def radii_mm(self) -> NDArray[np.float64]:
-        """(n,) float64: the radii."""
         return np.asarray(self.size, dtype=float).reshape(-1) / (2 * self.space.per_mm)
 
     @property

@@ -6,8 +6,7 @@ Called by the Tissues section, the session and the reader of MRtrix images.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import Any
+from types import SimpleNamespace
 
 import numpy as np
 from napari.layers import Image, Labels, Layer
@@ -49,11 +48,12 @@ def tissue_layers(layers: Iterable[Layer]) -> list[Layer]:
 
     Those made of one, other 3-D labels, which may be FreeSurfer's, and images of five volumes.
     """
-    return [layer for layer in layers if isinstance(layer, Labels) and _is_3d(layer)] + [
+    layers = [layer for layer in layers if isinstance(layer, Image | Labels)]
+    labels = [layer for layer in layers if isinstance(layer, Labels)]
+    return [layer for layer in labels if layer.ndim == 3 and not layer.multiscale] + [
         layer
         for layer in layers
-        if isinstance(layer, Image)
-        and not isinstance(layer, Labels)
+        if layer not in labels
         and not layer.multiscale
         and layer.ndim == 4
         and layer.data.shape[0] == N_TISSUES
@@ -74,44 +74,12 @@ def tissues_of(layer: Layer, space: DisplaySpace) -> Tissues:
     if isinstance(layer, Labels):
         labels, grid = voxels_of(layer, space)
         return Tissues.from_labels(np.array(labels), grid, name=layer.name, path=path)
-    fractions, grid = voxels_of(_FirstAxisLast(layer), space)
+    # One 3-D volume of vectors in place of volumes one after the other.
+    as_one = SimpleNamespace(
+        data=np.moveaxis(np.asarray(layer.data), 0, 3),
+        ndim=layer.ndim - 1,
+        data_to_world=lambda position: np.asarray(layer.data_to_world((0, *position)))[1:],
+        **{name: getattr(layer, name) for name in ("name", "metadata", "affine", "units")},
+    )
+    fractions, grid = voxels_of(as_one, space)
     return Tissues(fractions, grid, name=layer.name, path=path)
-
-
-def _is_3d(layer: Layer) -> bool:
-    return layer.ndim == 3 and not layer.multiscale
-
-
-@dataclass(frozen=True, slots=True)
-class _FirstAxisLast:
-    """A layer of 3-D volumes one after the other, seen as one 3-D volume of vectors."""
-
-    layer: Layer
-
-    @property
-    def data(self) -> Any:
-        return np.moveaxis(np.asarray(self.layer.data), 0, 3)
-
-    @property
-    def ndim(self) -> int:
-        return int(self.layer.ndim) - 1
-
-    @property
-    def name(self) -> str:
-        return str(self.layer.name)
-
-    @property
-    def metadata(self) -> dict[str, Any]:
-        metadata: dict[str, Any] = self.layer.metadata
-        return metadata
-
-    @property
-    def affine(self) -> Any:
-        return self.layer.affine
-
-    @property
-    def units(self) -> Any:
-        return self.layer.units
-
-    def data_to_world(self, position: Any) -> Any:
-        return np.asarray(self.layer.data_to_world((0, *position)))[1:]

@@ -24,9 +24,8 @@ MAX_PATHS = 200
 MAX_PATH_POINTS = 24
 MAX_TUBE_POINTS = 200_000
 TUBE_SIDES = 12
-TUBES_OF = (
-    "tubes_of"  # layer.metadata[TUBES_OF]: the unique_id of the Streamlines that tubes are of
-)
+# layer.metadata[TUBES_OF]: the unique_id of the Streamlines that tubes are of.
+TUBES_OF = "tubes_of"
 
 
 class Paths(OnVolume, Shapes):  # type: ignore[misc]
@@ -82,12 +81,8 @@ def tubes_layer(tractogram: Tractogram, space: DisplaySpace, *, radius_mm: float
         )
     vertices, triangles = tube_mesh(tractogram, space, radius_mm=radius_mm)
     colours = np.repeat(direction_colours(tractogram).rgba, TUBE_SIDES, axis=0)
-    layer = Tubes(
-        (vertices, triangles),
-        vertex_colors=colours,
-        shading="smooth",
-        name="Tubes",
-    )
+    mesh = vertices, triangles
+    layer = Tubes(mesh, vertex_colors=colours, shading="smooth", name="Tubes")
     layer.space = space
     return layer
 
@@ -95,16 +90,11 @@ def tubes_layer(tractogram: Tractogram, space: DisplaySpace, *, radius_mm: float
 def tube_mesh(
     tractogram: Tractogram, space: DisplaySpace, *, radius_mm: float
 ) -> tuple[NDArray[np.float32], NDArray[np.int32]]:
-    """Return rings of vertices around all points, joined along each streamline.
+    """Return rings of vertices around all points, in their order, and triangles that join them.
 
-    The rings turn with the line as little as they can: each frame is the one before, carried
-    along (parallel transport).
-
-    Returns
-    -------
-    vertices : (n_points * TUBE_SIDES, 3) float32
-        Display coordinates, axes (z, y, x); the rings in the order of the points.
-    triangles : (n_triangles, 3) int32
+    (n_points * TUBE_SIDES, 3) float32, display (z, y, x), and (n_triangles, 3) int32. The rings
+    turn with the line as little as they can: each frame is the one before, carried along
+    (parallel transport).
     """
     corners = np.linspace(0, 2 * np.pi, TUBE_SIDES, endpoint=False)
     ring = np.stack([np.cos(corners), np.sin(corners)], axis=1) * radius_mm * space.per_mm

@@ -61,7 +61,6 @@ class Clustering:
 
     @property
     def is_busy(self) -> bool:
-        """Whether a result is on the way."""
         return self._work.is_busy or self._delay.isActive()
 
     def colour(self, layer: Streamlines, distance_mm: float) -> None:
@@ -80,7 +79,6 @@ class Clustering:
 
     @property
     def layer(self) -> Streamlines | None:
-        """The layer that is coloured."""
         return None if self._layer is None else self._layer()
 
     def _kinds(self, drawn: Tractogram) -> NDArray[np.int64]:
@@ -88,9 +86,8 @@ class Clustering:
         found, layer = self._found, self.layer
         if found is not None and found.drawn is drawn:
             return found.labels
-        editor = None if layer is None else layer.editor
-        if found is not None and editor and editor.base is found.drawn:
-            kept = editor.kept
+        if found is not None and layer is not None and layer.editor.base is found.drawn:
+            kept = layer.editor.kept
             if len(kept) == len(drawn):  # else the editor does not know the result yet
                 return found.labels[kept]  # what is left keeps its colours
         if self._wanted is not drawn:
@@ -111,7 +108,7 @@ class Clustering:
 
     def _on_found(self, found: Found) -> None:
         layer = self.layer
-        if layer is None or not self._is_new(found):
+        if layer is None or not self._is_wanted(found.drawn, found.distance_mm):
             return
         if layer.colour_by != VALUES:  # another mode was chosen
             self.stop()
@@ -128,19 +125,15 @@ class Clustering:
     @property
     def _has_failed(self) -> bool:
         """Whether clusters of what is wanted now could not be found."""
-        if self._failed is None:
-            return False
-        drawn, distance_mm = self._failed
+        return self._failed is not None and self._is_wanted(*self._failed)
+
+    def _is_wanted(self, drawn: Tractogram, distance_mm: float) -> bool:
         return drawn is self._wanted and distance_mm == self._distance_mm
 
-    def _is_new(self, found: Found) -> bool:
-        return found.drawn is self._wanted and found.distance_mm == self._distance_mm
-
     def _on_ended(self) -> None:
-        self._tried = None
-        if self.layer is None or self._delay.isActive():
-            return
-        if self._found is None or not self._is_new(self._found):
+        self._tried, found = None, self._found
+        is_found = found is not None and self._is_wanted(found.drawn, found.distance_mm)
+        if self.layer is not None and not self._delay.isActive() and not is_found:
             self._begin()
 
 

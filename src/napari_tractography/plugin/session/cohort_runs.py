@@ -71,7 +71,6 @@ class CohortRuns:
 
     @property
     def is_busy(self) -> bool:
-        """Whether something is tracked, or about to be."""
         return self._current is not None or bool(self._settle.isActive())
 
     def open(self, cohort: Cohort) -> None:
@@ -82,7 +81,6 @@ class CohortRuns:
         self.follow()
 
     def close(self) -> None:
-        """Follow no more."""
         if self.cohort is None:
             return
         self.session.changed.disconnect(self.follow)

@@ -23,8 +23,6 @@ from .listing import OPENED, BundleList
 from .open_bundle import OpenBundle
 from .project_opening import split_filters, state_of
 
-PART = "part"
-
 
 def split_off(bundles: BundleList) -> OpenBundle:
     """Make a bundle of the selected streamlines of the active one, which is left without them.
@@ -37,7 +35,7 @@ def split_off(bundles: BundleList) -> OpenBundle:
         raise InvalidTractogramError(
             "Nothing is selected; select the streamlines that shall be a bundle of their own."
         )
-    created = _some_of_active(bundles, f"{bundle.name} {PART}", np.array(layer.selected))
+    created = _some_of_active(bundles, f"{bundle.name} part", np.array(layer.selected))
     text = f"Split off {created.name}"
     with bundles.history.one_step(text):
         layer.editor.delete_selected()
@@ -102,8 +100,7 @@ def difference(
     """
     bundle, numbers = bundles.active, np.flatnonzero(is_in == is_wanted)
     if not len(numbers):
-        which = "None" if is_wanted else "All"
-        verb = "is" if is_wanted else "are"
+        which, verb = ("None", "is") if is_wanted else ("All", "are")
         raise InvalidTractogramError(
             f"{which} of the streamlines of {bundle.name} {verb} in {other.name}: there is nothing "
             "to make a bundle of."

@@ -49,8 +49,10 @@ class Filtering:
         bundle, layer = self.session.bundle, self.session.streamlines_layer
         if layer is None:
             return
-        whole = layer.editor.base
-        criteria = self._weights(whole)
+        whole, least = layer.editor.base, bundle.state.min_weight
+        criteria = Criteria()
+        if least and whole.weights is not None:
+            criteria["weight"] = least, np.inf
         if bundle.state.is_opened:
             criteria |= self._regions_and_lengths()
             if criteria.get("regions") and len(whole) > INDEX_FROM and not whole.has_index:
@@ -68,7 +70,7 @@ class Filtering:
         if bundle.state.is_opened:
             limits = cast(tuple[float, float], criteria.get("length_mm") or NO_LIMITS)
             regions = tuple(criteria.get("regions", ()))
-            bundle.amend(filtered_by=(regions, self.session.regions.rule, limits))
+            bundle.amend(filtered_by=(regions, bundle.state.rule, limits))
         if whole.n_points > MANY_POINTS:
             layer.at_first = FEW_POINTS
             self._refine.start()
@@ -100,21 +102,14 @@ class Filtering:
         roles = (*SELECTING_ROLES, "resect")
         regions = [r for _, r in session.regions.frozen() if r.role in roles]
         if regions:
-            found["regions"], found["include_rule"] = regions, session.regions.rule
+            found["regions"], found["include_rule"] = regions, session.state.rule
+        names = "min_length_mm", "max_length_mm"
         chosen = session.tracking.chosen
-        limits = (
-            float(chosen.get("min_length_mm", NO_LIMITS[0])),
-            float(chosen.get("max_length_mm", NO_LIMITS[1])),
-        )
+        low, high = (float(chosen.get(*known)) for known in zip(names, NO_LIMITS, strict=True))
+        limits = low, high
         if limits != NO_LIMITS:
             found["length_mm"] = limits
         return found
-
-    def _weights(self, whole: Tractogram) -> Criteria:
-        least = self.session.state.min_weight
-        if not least or whole.weights is None:
-            return {}
-        return {"weight": (least, np.inf)}
 
     def _begin(self, whole: Tractogram) -> None:
         """Make the index in a thread; what is set then is followed when it is there."""

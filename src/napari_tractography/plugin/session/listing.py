@@ -45,7 +45,6 @@ class BundleList:
             self._take_up(layer)
 
     def close(self) -> None:
-        """Stop listening to the viewer."""
         self._listening.close()
 
     # -- what there is -------------------------------------------------------------------------
@@ -57,20 +56,16 @@ class BundleList:
 
     @property
     def active(self) -> OpenBundle:
-        """The bundle that the panel shows and changes."""
         return self.session.bundle
 
     @property
     def history(self) -> Document:
-        """What was done, and the way back."""
         return self.session.document
 
     def free_name(self, wanted: str = "") -> str:
-        """Return a name that no bundle has: the wanted one, with a number where it is taken."""
         return acts.free_name((bundle.name for bundle in self.bundles), wanted)
 
     def free_colour(self) -> str:
-        """Return a colour that no bundle has, as long as there are some."""
         return acts.free_colour(bundle.state.colour for bundle in self.bundles)
 
     # -- what is done to the list --------------------------------------------------------------
@@ -158,7 +153,6 @@ class BundleList:
         self.history.act(f"Colour of {bundle.name}", change, key=("colour", bundle.id))
 
     def set_visible(self, bundle: OpenBundle, is_visible: bool) -> None:
-        """Show or hide the streamlines of a bundle."""
         bundle.amend(is_visible=is_visible, everywhere=True)
 
     def show_only(self, shown: OpenBundle) -> None:

@@ -80,10 +80,8 @@ class OpenBundle:
 
     @property
     def name(self) -> str:
-        """What a person calls it."""
         return self.state.name
 
     @property
     def tractogram(self) -> Tractogram | None:
-        """Its streamlines, edited and filtered."""
         return self.state.tractogram

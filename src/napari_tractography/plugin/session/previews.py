@@ -19,7 +19,6 @@ class Pace:
 
     @property
     def n_streamlines(self) -> int:
-        """How many streamlines the next preview has, in all."""
         if not self._seconds_each:
             return FIRST_GUESS
         # The median; of two the smaller, because disturbances only ever make a preview longer.
@@ -27,5 +26,4 @@ class Pace:
         return round(min(max(self._target / usual, FEWEST), MOST))
 
     def learn(self, n_streamlines: int, seconds: float) -> None:
-        """Note how long a preview of so many streamlines took."""
         self._seconds_each.append(max(seconds, 1e-6) / max(n_streamlines, 1))

@@ -19,7 +19,7 @@ import numpy as np
 from napari.layers import Layer
 from psygnal import Signal
 
-from ...errors import InvalidParameterError, TractographyError
+from ...errors import InvalidParameterError, InvalidSeedsError, TractographyError
 from ...model.fod import Fod
 from ...model.regions import Region
 from ...model.seeding_parameters import ACCEPTED, EVERY_VOXEL, STARTED, SeedingParameters
@@ -73,12 +73,9 @@ class BundleProgress:
 
     name: str  # of the bundle
     progress: float  # of all bundles, from 0 to 1
-    whole: Tractogram | None = None  # before edits, when the bundle is done
-    request: Request | None = None  # what gave it
-    edited: EditState | None = None  # what the edits leave of them; None without edits
-    problem: str = ""  # why they are not edited
-    error: str = ""  # why there are no streamlines
-    report: Report = dataclasses.field(default_factory=Report)  # what tracked them, and how
+    result: Result | None = None  # before edits, when the bundle is done
+    edited: EditState | None = None  # what the edits leave of it; None without edits
+    problem: str = ""  # why there are no streamlines, or they are not edited
 
 
 class Opening:
@@ -122,7 +119,7 @@ class Opening:
 
     def _on_progress(self, progress: BundleProgress) -> None:
         self._last = progress
-        if progress.error or progress.whole is not None:
+        if progress.problem or progress.result is not None:
             self._made.append(progress)
             self._turn.start()
 
@@ -137,64 +134,52 @@ class Opening:
     def _take_one(self) -> None:
         """Show the next bundle, or end where there is none and will be none."""
         if self._made:
-            self._take(self._made.popleft())
+            made = self._made.popleft()
+            if made.problem:
+                self.problems.append(f"{made.name}: {made.problem}")
+            bundle = self._bundles.get(made.name)
+            is_wanted = bundle is not None and bundle.is_there and not self.cancelled.is_set()
+            if bundle is not None and made.result is not None and is_wanted:
+                self._show(bundle, self.project.bundles[made.name], made.result, made.edited)
             self._turn.start()
         elif not self._is_tracking:
             self._poll.stop()
             self.ended.emit(self)
 
-    def _take(self, progress: BundleProgress) -> None:
-        bundle = self._bundles.get(progress.name)
-        if progress.error:
-            self.problems.append(f"{progress.name}: {progress.error}")
-        elif self.cancelled.is_set() or progress.whole is None:
-            pass
-        elif bundle is not None and bundle.is_there:
-            self._show(bundle, progress)
-
-    def _show(self, bundle: OpenBundle, progress: BundleProgress) -> None:
+    def _show(
+        self, bundle: OpenBundle, kept: Bundle, result: Result, edited: EditState | None
+    ) -> None:
         """Show the streamlines of a bundle, edited, and compare their digest."""
-        kept, whole, request = self.project.bundles[progress.name], progress.whole, progress.request
-        assert whole is not None
-        edited, (_, filters) = progress.edited, split_filters(kept.source)
-        if progress.problem:
-            self.problems.append(f"{progress.name}: {progress.problem}")
+        _, filters = split_filters(kept.source)
         layer = self.bundles.session.ensure_streamlines_layer(bundle)
         give_style(layer, bundle.state)  # first: what is drawn once need not be drawn again
         bundle.amend(
             everywhere=True,  # no step: it was always there
-            result=Result(whole, request, report=progress.report),
+            result=result,
             edits=edited,
-            tractogram=whole if edited is None else edited.streamlines,
+            tractogram=result.whole if edited is None else edited.streamlines,
             weights=kept.weights,
             min_weight=sum(edit.least for edit in filters if edit.kind == "weights"),
             source=None,
             is_visible=kept.visible,
         )
         if edited is not None:
-            self.bundles.history.precede(
-                f"Edit {bundle.name}", acts.change(bundle.id, edits=None, tractogram=whole)
-            )
+            change = acts.change(bundle.id, edits=None, tractogram=result.whole)
+            self.bundles.history.precede(f"Edit {bundle.name}", change)
         give_style(layer, bundle.state)  # colours, too, now that it has streamlines
         try:
             _filter(bundle, layer, filters, kept.source.folder)
         except TractographyError as error:
-            self.problems.append(f"{progress.name}: {error}")
-        self._prove(bundle, kept, progress, layer.tractogram)
-        self.bundles.followed.emit(bundle)
-
-    def _prove(
-        self, bundle: OpenBundle, kept: Bundle, progress: BundleProgress, shown: Tractogram
-    ) -> None:
-        known = kept.digest
-        if known and shown.digest() != known:
+            self.problems.append(f"{kept.name}: {error}")
+        if kept.digest and layer.tractogram.digest() != kept.digest:
             self.problems.append(
                 f"{bundle.name} is not as it was saved: its digest differs; the log says more."
             )
             if isinstance(kept.source, Recipe):
-                kept.source.check(shown, progress.report.backend)
-        elif known:
+                kept.source.check(layer.tractogram, result.report.backend)
+        elif kept.digest:
             self.n_proven += 1
+        self.bundles.followed.emit(bundle)
 
     def summary(self) -> str:
         """Return what was proved and what was not, in sentences."""
@@ -219,24 +204,28 @@ def _track(opening: Opening, execution: Execution) -> Iterator[BundleProgress]:
         if opening.cancelled.is_set():
             return
         yield BundleProgress(bundle.name, number / len(bundles))
+        done = (number + 1) / len(bundles)
         try:
-            yield from _one(opening, bundle, number, len(bundles), execution)
+            result = None
+            for item in _one(opening, bundle, execution):
+                if isinstance(item, Result):
+                    result = item
+                else:
+                    yield BundleProgress(bundle.name, (number + item) / len(bundles))
+            if result is not None:
+                yield _edited(bundle, BundleProgress(bundle.name, done, result))
         except TractographyError as error:
-            yield BundleProgress(bundle.name, (number + 1) / len(bundles), error=str(error))
+            yield BundleProgress(bundle.name, done, problem=str(error))
         except Exception as error:  # a defect: logged in full, shown as a sentence
             logger.exception("%s could not be opened", bundle.name)
-            yield BundleProgress(
-                bundle.name, (number + 1) / len(bundles), error=f"{error}; see the log."
-            )
+            yield BundleProgress(bundle.name, done, problem=f"{error}; see the log.")
 
 
-def _one(
-    opening: Opening, bundle: Bundle, number: int, n: int, execution: Execution
-) -> Iterator[BundleProgress]:
-    """Track one bundle, or read its file."""
-    source, done = bundle.source, (number + 1) / n
+def _one(opening: Opening, bundle: Bundle, execution: Execution) -> Iterator[float | Result]:
+    """Track one bundle, or read its file; yield the fraction that is done, and at last that."""
+    source = bundle.source
     if not isinstance(source, Recipe):
-        yield _edited(bundle, BundleProgress(bundle.name, done, source.read()))
+        yield Result(source.read())
         return
     asked = dataclasses.replace(source.fod, sha256="")
     if asked in opening.fods and asked not in bundle.fods:
@@ -252,13 +241,12 @@ def _one(
                 return
             parts.append(chunk)
             tried += chunk.n_seeds
-            yield BundleProgress(bundle.name, (number + min(tried / wanted, 1.0)) / n)
+            yield min(tried / wanted, 1.0)
     finally:
         chunks.close()
     seeding = seeding_of(source, inputs)
     if seeding is None:
-        yield BundleProgress(bundle.name, done, error="its seeds cannot be shown in the panel.")
-        return
+        raise InvalidSeedsError("its seeds cannot be shown in the panel.")
     request = Request(
         fod=inputs.fod,
         seeding=seeding,
@@ -271,16 +259,15 @@ def _one(
         execution=execution,
         arrived=_arrived(inputs, parts),
     )
-    whole = source.weighted(Tractogram.concatenate(parts))
-    yield _edited(bundle, BundleProgress(bundle.name, done, whole, request, report=report))
+    yield Result(source.weighted(Tractogram.concatenate(parts)), request, report=report)
 
 
 def _edited(bundle: Bundle, made: BundleProgress) -> BundleProgress:
     """Return streamlines with what the edits of their bundle leave of them."""
     edits, _ = split_filters(bundle.source)
-    assert made.whole is not None
+    assert made.result is not None
     try:
-        edited = EditState.after(made.whole, edits) if edits else None
+        edited = EditState.after(made.result.whole, edits) if edits else None
     except TractographyError as error:
         return dataclasses.replace(made, problem=str(error))
     return dataclasses.replace(made, edited=edited)
@@ -347,11 +334,9 @@ def state_of(
     kept, source = bundle.look, bundle.source
     is_one_colour = bundle.colour.startswith("#")
     swatch = kept.get("swatch") or (bundle.colour if is_one_colour else "")
-    style = dict(kept.get("display", {}))
-    if is_one_colour:
-        style["colour_by"] = "one colour"
-    else:  # the mode of the bundle is the newer of two
-        style["colour_by"] = bundle.colour
+    # The mode of the bundle is the newer of two.
+    mode = "one colour" if is_one_colour else bundle.colour
+    style = {**kept.get("display", {}), "colour_by": mode}
 
     def regions_of(created: Iterable[Region]) -> tuple[RegionState, ...]:
         return tuple(RegionState(new_id(), r.name, r.role, initial=r) for r in created)
@@ -445,16 +430,13 @@ def _seeding_parameters(kept: Mapping[str, Any], recipe: Recipe) -> SeedingParam
     if recipe.between:
         return SeedingParameters(source="between regions", n_total=recipe.select or 1)
     first = recipe.seeds[0]
+    by, n = first.by or "list", first.n
     if first.kind == "sphere":
-        n, radius_mm = first.n, first.radius_mm
-        return SeedingParameters(n_per_seed=n, radius_mm=radius_mm, counted=counted)
+        return SeedingParameters(n_per_seed=n, radius_mm=first.radius_mm, counted=counted)
     if first.kind == "voxels":
-        by = first.by or "list"
-        return SeedingParameters(source=EVERY_VOXEL, n_per_voxel=first.n, drawn_by=by)
+        return SeedingParameters(source=EVERY_VOXEL, n_per_voxel=n, drawn_by=by)
     named = {"mask": "mask", "interface": "grey-white interface"}
-    source = named.get(first.kind, "whole FOD")
-    n = recipe.select or first.n
-    by = first.by or "list"
+    source, n = named.get(first.kind, "whole FOD"), recipe.select or n
     return SeedingParameters(source=source, n_total=n, counted=counted, drawn_by=by)
 
 

@@ -28,6 +28,7 @@ from ...model.roles import ROLES
 from .. import acts
 from ..document import BundleState, Document, Painted, RegionState, Snapshot
 from ..flag import Flag
+from ..layers.on_volume import is_above_volumes
 from ..layers.region_entries import (
     PAINTED_KEY,
     PAINTED_OPACITY,
@@ -52,7 +53,6 @@ from ..space.layer_list import (
     move_below,
     remove_at_once,
 )
-from ..streamlines.layer import Streamlines
 from ..timers import delayed
 from ..words import plural
 from .seed_layer import SEEDS_KEY
@@ -63,22 +63,6 @@ TOOLLESS = ("pan_zoom", "transform")  # modes of a labels layer that change no l
 SPHERE_RADIUS_MM = 5.0  # at first
 CHECK_MS = 200  # after the last redraw of a layer
 UNDO_KEY, REDO_KEY = KeyMod.CtrlCmd | KeyCode.KeyZ, KeyMod.CtrlCmd | KeyMod.Shift | KeyCode.KeyZ
-
-
-def is_seeds(layer: Layer) -> bool:
-    """Return whether a layer stays above spheres."""
-    return SEEDS_KEY in layer.metadata
-
-
-def is_in_front(layer: Layer) -> bool:
-    """Return whether a layer stays above streamlines: seeds, spheres, and what says so."""
-    stays = getattr(layer, "stays_in_front", False)
-    return is_seeds(layer) or isinstance(layer, Spheres) or bool(stays)
-
-
-def _is_above(layer: Layer) -> bool:
-    """Return whether a layer stays above regions of labels."""
-    return isinstance(layer, Streamlines) or is_in_front(layer)
 
 
 class Regions:
@@ -104,26 +88,11 @@ class Regions:
 
     @property
     def states(self) -> tuple[RegionState, ...]:
-        """The regions of the active bundle as data."""
         return self.document.now.bundle.regions
 
     @property
     def entries(self) -> list[Entry]:
-        """The regions of the active bundle with their layers."""
         return [self._known[state.id] for state in self.states if state.id in self._known]
-
-    @property
-    def rule(self) -> str:
-        """Which include regions a streamline must pass, see :data:`.roles.INCLUDE_RULES`."""
-        return self.document.now.bundle.rule
-
-    @property
-    def between(self) -> tuple[Entry, Entry] | None:
-        """The two regions that were chosen to be tracked between."""
-        chosen = self.document.now.bundle.between
-        ends = [self._known.get(number) for number in chosen or ()]
-        one, other = ends if len(ends) == 2 else (None, None)
-        return None if one is None or other is None else (one, other)
 
     def frozen(self, bundle: BundleState | None = None) -> list[tuple[RegionState, Region]]:
         """Return the regions in use, by role and then as they were added: not empty, not inactive.
@@ -143,21 +112,19 @@ class Regions:
 
     def regions_of(self, state: RegionState) -> list[Region]:
         """Return the regions of a state: one a sphere or label layer, none where all is empty."""
-        regions = self._regions_by_state.get(state)
-        if regions is None:
-            entry = self._known.get(state.id)
-            if state.initial is not None:
-                regions = [dataclasses.replace(state.initial, role=state.role, name=state.name)]
-            else:
-                layer = None if entry is None else entry.layer
-                if state.painted is not None and self._written.get(layer) is not state:
-                    layer = _painted_like(layer, state.painted)  # which shows another region now
-                regions = list(make_regions(state, layer, self.space))
-            self._regions_by_state[state] = regions
+        if state in self._regions_by_state:
+            return self._regions_by_state[state]
+        if state.initial is not None:
+            regions = [dataclasses.replace(state.initial, role=state.role, name=state.name)]
+        else:
+            layer = self._known[state.id].layer if state.id in self._known else None
+            if state.painted is not None and self._written.get(layer) is not state:
+                layer = _painted_like(layer, state.painted)  # which shows another region now
+            regions = list(make_regions(state, layer, self.space))
+        self._regions_by_state[state] = regions
         return regions
 
     def of(self, entry: Entry) -> list[Region]:
-        """Return the regions of an entry as it is now."""
         return self.regions_of(entry.state)
 
     # -- adding and removing -------------------------------------------------------------------
@@ -180,25 +147,18 @@ class Regions:
             )
         see_within(layer)
         place(layer, self.space)
-        move_below(self.viewer.layers, layer, _is_above)
-        state = self._state_of(layer, role, label, is_inactive=is_inactive)
-        others = self._entries_of(layer)
-        return self._add(Entry(others[0].holder if others else Holder(layer), state))
-
-    def _state_of(
-        self, layer: Layer, role: str, label: int | None = None, *, is_inactive: bool = False
-    ) -> RegionState:
-        number, name = self.document.new_id(), str(layer.name)
-        if isinstance(layer, Spheres):
-            spheres = spheres_in(layer, self.space)
-            return RegionState(number, name, role, is_inactive=is_inactive, spheres=spheres)
+        move_below(self.viewer.layers, layer, is_above_volumes)
         painted = Painted.of(np.asarray(layer.data)) if layer.metadata.get(PAINTED_KEY) else None
-        return RegionState(number, name, role, label, is_inactive, painted=painted)
+        others = self._entries_of(layer)
+        holder = others[0].holder if others else Holder(layer)
+        return self._add(holder, role, is_inactive, label=label, painted=painted)
 
-    def _add(self, entry: Entry) -> Entry:
+    def _add(self, holder: Holder, role: str, is_inactive: bool, **values: Any) -> Entry:
+        number, name = self.document.new_id(), str(holder.layer.name)
+        entry = Entry(holder, RegionState(number, name, role, is_inactive=is_inactive, **values))
         self._know(entry)
         self._written[entry.layer] = entry.state
-        self.document.act(f"Add region {entry.state.name}", acts.add_region(entry.state))
+        self.document.act(f"Add region {name}", acts.add_region(entry.state))
         return entry
 
     def add_painting(self, role: str = "include") -> Entry:
@@ -259,31 +219,29 @@ class Regions:
 
         An inactive one is used once it is moved, resized, given a role, or all are used.
         """
-        layer = self._sphere_layer(np.asarray(centre_zyx, dtype=float)[None], radius_mm, "Sphere")
-        return self._add(Entry(Holder(layer), self._state_of(layer, role, is_inactive=is_inactive)))
+        layer = self._sphere_layer("Sphere", np.asarray(centre_zyx, dtype=float)[None], radius_mm)
+        return self._add(Holder(layer), role, is_inactive, spheres=spheres_in(layer, self.space))
 
-    def _sphere_layer(self, centres: NDArray[np.float64], radius_mm: float, name: str) -> Spheres:
-        layer = Spheres(centres, radius_mm, space=self.space, name=name)
+    def _sphere_layer(
+        self, name: str, centres: Any = (), radius_mm: float = SPHERE_RADIUS_MM
+    ) -> Spheres:
+        layer = Spheres(np.reshape(centres, (-1, 3)), radius_mm, space=self.space, name=name)
         layer.metadata[SPACE_KEY] = self.space
-        insert_beside(self.viewer, layer, self._ceiling(layer))
+        self._insert(layer)
         return layer
 
     def remove(self, *entries: Entry) -> None:
         """Remove regions, with their layers; but a layer that was not made for one stays."""
-        names = [entry.state.name for entry in entries]
-        text = f"region {names[0]}" if len(names) == 1 else plural(len(names), "region")
+        one = entries[0].state.name if len(entries) == 1 else ""
+        text = f"region {one}" if one else plural(len(entries), "region")
         change = acts.remove_regions([entry.id for entry in entries])
         self.document.act(f"Remove {text}", change)
 
     def remove_layer(self, layer: Layer) -> None:
-        """Remove all regions of a layer."""
-        change = acts.remove_regions([entry.id for entry in self._entries_of(layer)])
-        self.document.act(f"Remove region {layer.name}", change)
-
-    def forget(self, layer: Layer) -> None:
-        """Remove the regions of a layer that was removed from the viewer."""
+        """Remove all regions of a layer, which may have been removed from the viewer."""
         if not self._is_showing:
-            self.remove_layer(layer)
+            change = acts.remove_regions([entry.id for entry in self._entries_of(layer)])
+            self.document.act(f"Remove region {layer.name}", change)
 
     def forget_removed(self) -> None:
         """Let go of regions that no bundle has."""
@@ -296,13 +254,13 @@ class Regions:
     def set_role(self, entry: Entry, role: str) -> None:
         """Give a region a role; it becomes active."""
         if role != entry.role or entry.is_inactive:
-            self._change(f"{entry.state.name}: {role}", [entry.id], role=role, is_inactive=False)
+            self._use(f"{entry.state.name}: {role}", [entry.id], role=role)
 
     def activate_all(self) -> None:
         """Use all regions."""
         inactive = [state.id for state in self.states if state.is_inactive]
         if inactive:
-            self._change("Use all regions", inactive, is_inactive=False)
+            self._use("Use all regions", inactive)
 
     def choose_between(self, one: Entry, other: Entry) -> None:
         """Choose two regions to track between."""
@@ -319,34 +277,33 @@ class Regions:
     def set_label(self, entry: Entry, label: int | None) -> None:
         """Take one label of the layer, or all that are not zero."""
         text = f"{entry.state.name}: {'any label' if label is None else f'label {label}'}"
-        self._change(text, [entry.id], key=("label", entry.id), label=label, is_inactive=False)
+        self._use(text, [entry.id], key=("label", entry.id), label=label)
 
     def set_radius(self, entry: Entry, radius_mm: float) -> None:
         """Give the spheres of a layer another radius, mm."""
         spheres = entry.state.spheres.copy()
         spheres[:, 3] = radius_mm
         text = f"Radius of {entry.state.name}"
-        key = "radius", entry.id
-        self._change(text, [entry.id], key=key, spheres=spheres, is_inactive=False)
+        self._use(text, [entry.id], key=("radius", entry.id), spheres=spheres)
 
     def set_rule(self, rule: str) -> None:
-        """Choose which include regions a streamline must pass."""
         self.document.act(f"Include regions: {rule}", acts.change(rule=rule))
 
-    def _change(self, text: str, numbers: Sequence[int], *, key: Any = None, **values: Any) -> None:
-        self.document.act(text, acts.change_regions(numbers, **values), key=key)
+    def _use(self, text: str, numbers: Sequence[int], *, key: Any = None, **values: Any) -> None:
+        """Give regions other values; those that were not in use are, from now on."""
+        self.document.act(text, acts.change_regions(numbers, is_inactive=False, **values), key=key)
 
     # -- showing -------------------------------------------------------------------------------
 
-    def show(self, now: Snapshot) -> bool:
-        """Show the regions of the active bundle, and no others; return whether any differ.
+    def show(self, now: Snapshot) -> None:
+        """Show the regions of the active bundle, and no others.
 
         Layers that were made for regions go from bundle to bundle, as far as there are enough:
         that is quicker than to put others in, and the list of layers stays short.
         """
         shown, self._shown = self._shown, now.bundle.regions
         if shown is self._shown:
-            return False
+            return
         ids, ids_before = ({state.id for state in states} for states in (self._shown, shown))
         with self._is_showing:
             placed = {self._known[n].holder for n in ids & ids_before if n in self._known}
@@ -358,19 +315,17 @@ class Regions:
                 remove_at_once(self.viewer, layer)
             self._colour()
         self.list_changed.emit()
-        return True
 
     def _put_away(self, numbers: Iterable[int], in_use: set[Layer]) -> list[Layer]:
         """Return the layers of regions that are shown no more, for others to take."""
-        free: list[Layer] = []
+        free: dict[Layer, None] = {}
         for number in numbers:
             entry = self._known[number]
             layer = entry.layer
             if is_own(layer) and layer not in in_use and layer in self.viewer.layers:
                 entry.was_visible = layer.visible
-                if layer not in free:
-                    free.append(layer)
-        return free
+                free[layer] = None
+        return list(free)
 
     def _show(
         self, state: RegionState, free: list[Layer], placed: set[Holder], *, is_new: bool
@@ -381,7 +336,7 @@ class Regions:
         elif is_new and is_own(entry.layer):
             self._give_layer(entry, free, placed)
         elif entry.layer not in self.viewer.layers:
-            insert_beside(self.viewer, entry.layer, self._ceiling(entry.layer))
+            self._insert(entry.layer)
         state = self._settled(state)
         entry.state, layer = state, entry.layer
         before = self._written.get(layer)
@@ -409,7 +364,7 @@ class Regions:
         else:
             layer = self._copy_of(own) if own in taken else own
             if layer not in self.viewer.layers:
-                insert_beside(self.viewer, layer, self._ceiling(layer))
+                self._insert(layer)
         if layer in free:
             free.remove(layer)
         holder.layer = layer
@@ -419,7 +374,7 @@ class Regions:
 
     def _copy_of(self, layer: Layer) -> Layer:
         if isinstance(layer, Spheres):
-            return self._sphere_layer(np.empty((0, 3)), SPHERE_RADIUS_MM, str(layer.name))
+            return self._sphere_layer(str(layer.name))
         created = Layer.create(*layer.as_layer_data_tuple())
         created.data = np.zeros_like(layer.data)
         self._listen(created)
@@ -427,8 +382,8 @@ class Regions:
 
     def _first_shown(self, state: RegionState, free: list[Layer]) -> Entry:
         """Show a region that came as data; it is from now on what its layer says."""
-        initial, now = state.initial, state
-        layer: Layer
+        initial, layer = state.initial, None
+        held: dict[str, Any] = {}
         if initial is None or initial.center_mm is not None:
             fits = [each for each in free if isinstance(each, Spheres)]
             if fits:
@@ -437,23 +392,18 @@ class Regions:
                 if not layer.visible:  # set again, all layers would be put in order
                     layer.visible = True
             else:
-                layer = self._sphere_layer(np.empty((0, 3)), SPHERE_RADIUS_MM, state.name)
+                layer = self._sphere_layer(state.name)
             if initial is not None and initial.center_mm is not None:
-                sphere = np.array([[*initial.center_mm, initial.radius_mm]], float)
-                self._show_spheres(layer, sphere)
-                now = dataclasses.replace(
-                    state, initial=None, spheres=spheres_in(layer, self.space)
-                )
+                self._show_spheres(layer, np.array([[*initial.center_mm, initial.radius_mm]]))
+                held = {"spheres": spheres_in(layer, self.space)}
         else:
             layer = painted_layer(initial)
-            insert_beside(self.viewer, layer, self._ceiling(layer))
-            now = dataclasses.replace(
-                state, initial=None, painted=Painted.of(np.asarray(layer.data))
-            )
-        entry = Entry(Holder(layer), now)
-        entry.first = now
+            self._insert(layer)
+            held = {"painted": Painted.of(np.asarray(layer.data))}
+        entry = Entry(Holder(layer), dataclasses.replace(state, initial=None, **held))
+        entry.first = entry.state
         if initial is not None:
-            self._written[layer] = now
+            self._written[layer] = entry.state
         self._know(entry)
         return entry
 
@@ -462,10 +412,8 @@ class Regions:
         entry = self._known.get(state.id)
         if state.initial is None or entry is None or entry.first is None:
             return state
-        first, regions = entry.first, self.regions_of(state)
-        state = dataclasses.replace(
-            state, initial=None, spheres=first.spheres, painted=first.painted
-        )
+        regions, held = self.regions_of(state), entry.first
+        state = dataclasses.replace(state, initial=None, spheres=held.spheres, painted=held.painted)
         self._regions_by_state[state] = regions  # which are exact, where layers round
         return state
 
@@ -499,12 +447,8 @@ class Regions:
 
     def _colour(self) -> None:
         """Give each layer the colour of its first region."""
-        coloured: set[Layer] = set()
-        for entry in self.entries:
-            layer, colour = entry.layer, entry.colour
-            if layer in coloured:
-                continue
-            coloured.add(layer)
+        colours = {entry.layer: entry.colour for entry in reversed(self.entries)}
+        for layer, colour in colours.items():
             if isinstance(layer, Spheres):
                 layer.colour = colour
             elif layer.metadata.get(PAINTED_KEY):
@@ -533,16 +477,16 @@ class Regions:
         """Listen to a layer, once."""
         if layer in self._heard:
             return
-        is_labels, events = isinstance(layer, Labels), layer.events
-        of_voxels = [events.paint, events.labels_update] if is_labels else [events.size]
-        self._heard[layer] = Listening(
-            (events.name, self._on_name),
-            *((event, self._on_data) for event in (events.data, *of_voxels)),
-            *([(events.set_data, self._on_drawn)] if is_labels else []),
-            *([(events.affine, self._on_moved)] if is_labels else []),
-        )
+        events = layer.events
+        pairs: list[tuple[Any, Any]] = [(events.name, self._on_name), (events.data, self._on_data)]
+        if isinstance(layer, Labels):
+            pairs += [(events.paint, self._on_data), (events.labels_update, self._on_data)]
+            pairs += [(events.set_data, self._on_drawn), (events.affine, self._on_moved)]
+        else:
+            pairs.append((events.size, self._on_data))
+        self._heard[layer] = Listening(*pairs)
         self._heard[layer].open()
-        if is_labels and layer.metadata.get(PAINTED_KEY):
+        if layer.metadata.get(PAINTED_KEY):
             layer.mouse_drag_callbacks.append(self._on_stroke)
             # Before napari's own undo of this layer: it would leave the order of acts.
             layer.bind_key(UNDO_KEY, lambda _layer: self.document.undo(), overwrite=True)
@@ -561,7 +505,7 @@ class Regions:
             if layer in self.viewer.layers:
                 self._take(layer)
             else:
-                self.forget(layer)
+                self.remove_layer(layer)
 
     def close(self) -> None:
         """Stop listening to layers; the regions stay in them."""
@@ -575,10 +519,14 @@ class Regions:
                 layer.bind_key(REDO_KEY, None)
         self._heard.clear()
 
+    def _insert(self, layer: Layer) -> None:
+        insert_beside(self.viewer, layer, self._ceiling(layer))
+
     def _ceiling(self, layer: Layer) -> int:
-        """Return where the lowest layer is that a layer of regions stays below."""
-        is_above = is_seeds if isinstance(layer, Spheres) else _is_above
-        return index_of_lowest(self.viewer.layers, is_above)
+        """Return where the lowest layer is that one of regions stays below: spheres below seeds."""
+        if isinstance(layer, Spheres):
+            return index_of_lowest(self.viewer.layers, lambda other: SEEDS_KEY in other.metadata)
+        return index_of_lowest(self.viewer.layers, is_above_volumes)
 
     def _entries_of(self, layer: Layer) -> list[Entry]:
         """Return the regions of a layer: of the active bundle, and of all where they share it."""
@@ -589,7 +537,8 @@ class Regions:
         entries = self._entries_of(event.source)
         if entries and not self._is_showing:
             before, name = entries[0].state.name, str(event.source.name)
-            self._change(f"Rename {before} to {name}", [e.id for e in entries], name=name)
+            change = acts.change_regions([entry.id for entry in entries], name=name)
+            self.document.act(f"Rename {before} to {name}", change)
 
     def _on_data(self, event: Any) -> None:
         action = getattr(event, "action", None)
@@ -612,12 +561,12 @@ class Regions:
                 return
             # It is there already.
             entry.state = self._written[layer] = dataclasses.replace(entry.state, spheres=spheres)
-            self._change(f"Move region {name}", numbers, spheres=spheres, is_inactive=False)
+            self._use(f"Move region {name}", numbers, spheres=spheres)
         elif not layer.metadata.get(PAINTED_KEY):  # what napari's own undo takes back
             self.document.amend(acts.change_regions(numbers, is_inactive=False))
         elif self.document.is_held and layer in self._in_stroke:
             # Read at the end of the stroke; until then only that it is another.
-            self._change(f"Paint {name}", numbers, is_inactive=False)
+            self._use(f"Paint {name}", numbers)
         else:
             self._take_painted(layer, entries)
 
@@ -627,8 +576,7 @@ class Regions:
             return
         for entry in entries:
             entry.state = self._written[layer] = dataclasses.replace(entry.state, painted=painted)
-        numbers = [entry.id for entry in entries]
-        self._change(f"Paint {layer.name}", numbers, painted=painted, is_inactive=False)
+        self._use(f"Paint {layer.name}", [entry.id for entry in entries], painted=painted)
 
     def _on_stroke(self, layer: Layer, event: Any) -> Iterator[None]:
         """Make one act of a stroke of the brush, from press to release."""
@@ -667,9 +615,7 @@ class Regions:
         """Check whether labels were changed without an event, as by a script in place."""
         self._check.stop()
         for layer in {entry.layer for entry in self.entries if isinstance(entry.layer, Labels)}:
-            if layer in self._in_stroke:
-                continue
-            entries = self._entries_of(layer)
+            entries = [] if layer in self._in_stroke else self._entries_of(layer)
             if layer.metadata.get(PAINTED_KEY):
                 self._take_painted(layer, entries)
                 continue

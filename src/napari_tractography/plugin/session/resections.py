@@ -42,12 +42,10 @@ class Resections:
         self.work.ended.connect(self._later)
 
     def open(self) -> None:
-        """Follow what changes."""
         self._listening.open()
         self._later()
 
     def close_section(self) -> None:
-        """Follow nothing any more."""
         self._listening.close()
         self.work.cancel()
         self._follow.stop()

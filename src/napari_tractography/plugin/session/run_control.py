@@ -92,7 +92,6 @@ class RunControl:
 
     @property
     def is_settling(self) -> bool:
-        """Whether Live is about to track all streamlines."""
         return bool(self._settle.isActive())
 
     @property
@@ -168,16 +167,8 @@ class RunControl:
 
     def switch(self) -> None:
         """Follow another bundle: a run that a person began continues, into its own bundle."""
-        self._settle.stop()
         self._await(None)
-        self._is_full_due = self._is_outdated = self._is_waiting = False
-        request = self.session.state.result_request
-        self._is_full = request is not None and request.is_whole and self.session.is_result_current
-        run = self.current
-        if run is not None and run.is_live:
-            self._abandon()
-            self.session.drop_arriving(run.bundle)
-            self.gave_up.emit(run)
+        self._stop_following()
 
     def give_up(self, bundle: OpenBundle) -> None:
         """Give up the run under way if it is for a bundle, which is no longer there."""
@@ -214,14 +205,12 @@ class RunControl:
 
     def _on_changed(self) -> None:
         awaited = self._awaited
-        if awaited is None or awaited is self.session.opening:
-            self.follow()
-            return
-        self._await(None)
-        if awaited.fod is not None and awaited.fod is self.session.fod:
-            self.start()
-        else:  # another was chosen
-            self.follow()
+        if awaited is not None and awaited is not self.session.opening:
+            self._await(None)
+            if awaited.fod is not None and awaited.fod is self.session.fod:  # no other was chosen
+                self.start()
+                return
+        self.follow()
 
     # -- following what changes ----------------------------------------------------------------
 
@@ -235,11 +224,9 @@ class RunControl:
         session = self.session
         if not self.live or session.fod is None or not session.can_start:
             return
-        if session.bundle.state.is_opened:
+        if session.state.is_opened:
             return
-        result = session.state.result_request
-        is_whole = result is not None and result.is_whole
-        if session.document.is_travelling and is_whole and session.is_result_current:
+        if session.document.is_travelling and self._has_all:
             self._stop_following()  # undo has brought the result with what it is of
             return
         if session.has_edits:
@@ -254,16 +241,24 @@ class RunControl:
             self.start(preview=True)
         self._settle.start()
 
+    @property
+    def _has_all(self) -> bool:
+        """Whether the result is that of a full run now."""
+        request = self.session.state.result_request
+        return request is not None and request.is_whole and self.session.is_result_current
+
     def _stop_following(self) -> None:
-        """Follow nothing: what is shown is what would be tracked."""
+        """Follow nothing until something changes."""
         self._settle.stop()
         self._is_full_due = self._is_outdated = self._is_waiting = False
-        request, run = self.session.state.result_request, self.current
-        self._is_full = request is not None and request.is_whole
+        self._is_full, run = self._has_all, self.current
         if run is not None and run.is_live:
-            self._abandon()
-            self.session.drop_arriving(run.bundle)
+            self._drop(run)
             self.gave_up.emit(run)
+
+    def _drop(self, run: Run) -> None:
+        self._abandon()
+        self.session.drop_arriving(run.bundle)
 
     def _on_released(self) -> None:
         if self._settle.isActive():
@@ -288,8 +283,7 @@ class RunControl:
         self._is_waiting = self._settle.isActive() or run is not None
         self._settle.stop()
         if run is not None:
-            self._abandon()
-            self.session.drop_arriving(run.bundle)
+            self._drop(run)
             self.cancelled.emit(run)
 
     def _track_all(self) -> None:
@@ -351,19 +345,16 @@ class RunControl:
             self.advanced.emit(run)
 
     def _finish(self, run: Run, tractogram: Tractogram) -> None:
-        self.current = None
+        self.current, run.result = None, tractogram
         is_preview = run.request.is_preview
         is_active = run.bundle is self.session.bundle
         if is_active:
             self._is_full = run.request.is_whole
         if is_preview:
             run.take(tractogram)
-        run.result = tractogram
-        before = run.bundle.tractogram
-        run.kept_previous = not (
-            len(tractogram) or run.is_live or before is None or not len(before)
-        )
-        if run.kept_previous:  # what was there stays
+        had_some = bool(len(run.bundle.tractogram or ()))
+        run.kept_previous = had_some and not len(tractogram) and not run.is_live
+        if run.kept_previous:
             self._drawn = None
             self._leave(run)
         else:

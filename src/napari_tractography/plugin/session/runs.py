@@ -69,11 +69,9 @@ class Run:
 
     @property
     def seconds(self) -> float:
-        """Time since the start."""
         return time.perf_counter() - self.begun
 
     def take(self, chunk: Tractogram) -> None:
-        """Take a chunk that has arrived."""
         self.parts.append(chunk)
         self.n_done += chunk.n_seeds
         self.n_streamlines += len(chunk)
@@ -134,7 +132,6 @@ def work(run: Run) -> Iterator[Tractogram | Finished | Failure]:
 
 
 def preview_of(run: Run) -> Tractogram:
-    """Track the preview that a run asks for."""
     request = run.request
     found, run.was_ready = preview(
         request.tracking_input(),

@@ -30,6 +30,7 @@ TOLERANCE_MM = 1e-3  # what another display space rounds
 SEED_COLOUR = "#ffd166"
 SEED_VOXELS = 1.5  # diameter of a seed on the screen, at least,
 SEED_FRACTION = 1 / 60  # and at least this fraction of the longest side of the volume
+NO_SEEDS = PlacedSeeds(own=no_values(0))
 
 
 class SeedLayer:
@@ -43,14 +44,13 @@ class SeedLayer:
         self.viewer = viewer
         self.layer: Points | None = None
         self.space = DisplaySpace.identity()  # where the seeds are shown; `show_in` changes it
-        self.shown = PlacedSeeds(np.empty((0, 3)), no_values(0))  # what the layer holds
+        self.shown = NO_SEEDS  # what the layer holds
         self._is_adding = Flag()  # whether a seed that appears is placed by this object
         self._is_showing = Flag()  # whether the layer is being given what it is to show
         for layer in viewer.layers:  # left by a panel that was closed
-            if isinstance(layer, Points) and isinstance(
-                layer.metadata.get(SEEDS_KEY), DisplaySpace
-            ):
-                self.space = layer.metadata[SEEDS_KEY]
+            space = layer.metadata.get(SEEDS_KEY)
+            if isinstance(layer, Points) and isinstance(space, DisplaySpace):
+                self.space = space
                 self._take(layer)
 
     def __len__(self) -> int:
@@ -79,7 +79,6 @@ class SeedLayer:
         layer.selected_data = set()
 
     def remove(self, indices: Iterable[int]) -> None:
-        """Remove seeds by their numbers."""
         if self.layer is not None:
             self.layer.selected_data = set(indices)
             self.layer.remove_selected()
@@ -99,20 +98,18 @@ class SeedLayer:
         """Show seeds; return whether the layer had others."""
         if seeds is self.shown:
             return False
-        if self.layer is None and not len(seeds):
-            self.shown = seeds
-            return True
-        layer = self.ensure_layer()
-        with self._is_showing, listed_once(self.viewer, layer):
-            layer.selected_data = set()
-            positions = self.space.shown_at(seeds.positions_mm)
-            with sliders_kept(self.viewer, layer):
-                layer.data = (positions - layer.translate) / layer.scale
-            if _have_own(self.shown) or _have_own(seeds):
-                layer.features = {**no_values(len(seeds)), **seeds.own}
-                layer.feature_defaults = no_values(1)  # those of the last seed, otherwise
-            if (layer.size != seed_size_voxels(self.space)).any():  # which would draw it again
-                layer.size = seed_size_voxels(self.space)
+        if self.layer is not None or len(seeds):
+            layer = self.ensure_layer()
+            with self._is_showing, listed_once(self.viewer, layer):
+                layer.selected_data = set()
+                positions = self.space.shown_at(seeds.positions_mm)
+                with sliders_kept(self.viewer, layer):
+                    layer.data = (positions - layer.translate) / layer.scale
+                if _have_own(self.shown) or _have_own(seeds):
+                    layer.features = {**no_values(len(seeds)), **seeds.own}
+                    layer.feature_defaults = no_values(1)  # those of the last seed, otherwise
+                if (layer.size != seed_size_voxels(self.space)).any():  # which would draw it again
+                    layer.size = seed_size_voxels(self.space)
         self.shown = seeds
         return True
 
@@ -155,33 +152,24 @@ class SeedLayer:
             return False
         self.layer.events.data.disconnect(self._on_data)
         self.layer.events.features.disconnect(self._on_features)
-        self.layer = None
-        self.shown = PlacedSeeds(np.empty((0, 3)), no_values(0))
+        self.layer, self.shown = None, NO_SEEDS
         self.layer_changed.emit()
         return True
 
     def read(self) -> PlacedSeeds:
-        """Return the seeds that the layer holds now."""
         layer = self.layer
-        if layer is None:
-            return PlacedSeeds(np.empty((0, 3)), no_values(0))
-        n = len(layer.data)
-        own = no_values(n)
+        if layer is None or not len(layer.data):
+            return NO_SEEDS
+        own = no_values(len(layer.data))
         for name in OWN:
             if name in layer.features:
                 own[name][:] = layer.features[name].to_numpy(dtype=float, na_value=np.nan)
         voxels = np.asarray(layer.data, dtype=float).reshape(-1, 3)
-        positions = self.space.positions_at(voxels * layer.scale + layer.translate)
-        return PlacedSeeds(positions if n else np.empty((0, 3)), own)
+        return PlacedSeeds(self.space.positions_at(voxels * layer.scale + layer.translate), own)
 
     def holds(self, seeds: PlacedSeeds) -> bool:
         """Return whether the layer holds seeds, but for what layers round."""
-        now, own = self.read(), {**no_values(len(seeds)), **seeds.own}
-        return (
-            len(now) == len(seeds)
-            and np.allclose(now.positions_mm, seeds.positions_mm, rtol=0, atol=TOLERANCE_MM)
-            and all(np.array_equal(now.own[n], own[n], equal_nan=True) for n in own)
-        )
+        return _are_same(self.read(), seeds, TOLERANCE_MM)
 
     def _take(self, layer: Points) -> None:
         self.layer = layer
@@ -199,9 +187,8 @@ class SeedLayer:
             layer.size = seed_size_voxels(self.space)
 
     def _on_data(self, event: Any) -> None:
-        if event.action not in (ActionType.ADDED, ActionType.REMOVED, ActionType.CHANGED):
-            return  # napari emits each action twice, before and after
-        if self._is_showing:
+        is_done = event.action in (ActionType.ADDED, ActionType.REMOVED, ActionType.CHANGED)
+        if self._is_showing or not is_done:  # napari emits each action twice, before and after
             return
         self._emit_changes()
         if event.action == ActionType.ADDED and not self._is_adding:
@@ -209,23 +196,23 @@ class SeedLayer:
             self.points_added.emit([int(index) % n for index in event.data_indices])
 
     def _on_features(self, _event: Any) -> None:
-        if self._is_showing:
-            return
-        assert self.layer is not None
-        if len(self.layer.data) == len(self.shown):  # else points are about to come or to go
+        # With another number points are about to come or to go.
+        if not self._is_showing and len(self.read()) == len(self.shown):
             self._emit_changes()
 
     def _emit_changes(self) -> None:
         """Tell what the layer holds now, which it need not be given again, if it is different."""
         now = self.read()
-        if not are_same(now, self.shown):
+        if not _are_same(now, self.shown):
             self.shown = now
             self.taken.emit(now)
 
 
-def are_same(some: PlacedSeeds, others: PlacedSeeds) -> bool:
+def _are_same(some: PlacedSeeds, others: PlacedSeeds, tolerance_mm: float = 0.0) -> bool:
     """Return whether seeds lie at the same positions with the same values of their own."""
-    if not np.array_equal(some.positions_mm, others.positions_mm):
+    if len(some) != len(others) or not np.allclose(
+        some.positions_mm, others.positions_mm, rtol=0, atol=tolerance_mm
+    ):
         return False
     one, other = ({**no_values(len(seeds)), **seeds.own} for seeds in (some, others))
     return all(np.array_equal(one[name], other[name], equal_nan=True) for name in OWN)

@@ -10,7 +10,7 @@ voxel. Called by the panel, which attaches :meth:`SeedMouse.on_press` to the vie
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import numpy as np
@@ -57,10 +57,8 @@ class SeedMouse:
             return
         if modifiers == CONTROL_SHIFT or (modifiers == SHIFT and tool != "add"):
             add = self.add_seed if modifiers == SHIFT else self.add_sphere
-            if tool == LABELS_TOOL:
-                with _without_tool(viewer.layers.selection.active):
-                    yield from self._place(viewer, event, add)
-            else:
+            active = viewer.layers.selection.active
+            with _without_tool(active) if tool == LABELS_TOOL else nullcontext():
                 yield from self._place(viewer, event, add)
             return
         if tool != "pan_zoom" or modifiers - {"Control"}:
@@ -108,7 +106,6 @@ class SeedMouse:
             self._missed(outside([number]))
 
     def add_sphere(self, position_zyx: NDArray[np.float64]) -> None:
-        """Place a sphere around a display position, (z, y, x)."""
         regions = self._session.regions
         radius_mm = regions.space.in_proportion(SPHERE_RADIUS_MM)
         regions.add_sphere(position_zyx, radius_mm, regions.next_role, is_inactive=True)
@@ -121,10 +118,9 @@ class SeedMouse:
         dims_displayed = list(event.dims_displayed)
         if not (yield from _is_click(event)):
             return
-        if viewer.dims.ndisplay == 2:
-            add(position[-3:])
-            return
-        found = None if direction is None else self._seen(position, direction, dims_displayed)
+        found = position[-3:] if viewer.dims.ndisplay == 2 else None
+        if found is None and direction is not None:
+            found = self._seen(position, direction, dims_displayed)
         if found is not None:
             add(found)
 
@@ -143,19 +139,13 @@ class SeedMouse:
             return None
         return first_bright_voxel(volume, position, direction, displayed)
 
-    def _seen(
-        self,
-        position: NDArray[np.float64],
-        direction: NDArray[np.float64],
-        displayed: list[int],
-    ) -> NDArray[np.float64] | None:
-        """Return what lies under the mouse in 3-D, display (z, y, x) mm; or say why nothing."""
-        found = self.found_under(position, direction, displayed)
-        planes = planes_in_view(self._session.viewer)
-        if found is None and not planes and self._session.fod_layer is None:
-            self._missed(NO_VOLUME)
+    def _seen(self, *ray: Any) -> NDArray[np.float64] | None:
+        """Return what :meth:`found_under` does, or say why nothing is there."""
+        found = self.found_under(*ray)
+        if found is None and planes_in_view(self._session.viewer):
+            self._missed(NO_SLICE)
         elif found is None:
-            self._missed(NO_SLICE if planes else NOTHING_BRIGHT)
+            self._missed(NO_VOLUME if self._session.fod_layer is None else NOTHING_BRIGHT)
         return found
 
     def _remove(self, event: Any, layer: Points, index: int) -> Iterator[None]:
@@ -163,7 +153,6 @@ class SeedMouse:
             self.remove(layer, index)
 
     def remove(self, layer: Points, index: int) -> None:
-        """Remove a seed, or the region of a sphere."""
         if layer is self._session.seeds.layer:
             self._session.seeds.remove([index])
         else:
@@ -179,9 +168,9 @@ class SeedMouse:
             event.handled = True  # on the press: the camera then ignores the whole drag
             yield
             is_drag = is_drag or np.abs(np.asarray(event.pos) - pressed).max() > CLICK_PIXELS
-            if not is_drag and event.type == "mouse_move":
-                continue
             if not is_drag:
+                if event.type == "mouse_move":
+                    continue
                 return  # a click
             self._session.document.hold()  # until the mouse lets go: one step
             if len(layer.data) != n or not self._session.owns(layer):

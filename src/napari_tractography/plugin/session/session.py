@@ -51,6 +51,7 @@ from ..document import (
 from ..flag import Flag
 from ..layers.fod_opening import FodOpening
 from ..layers.layer_watch import LayerWatch
+from ..layers.on_volume import is_in_front
 from ..layers.tissue_layers import tissue_layers, tissues_of
 from ..layers.volume_layers import (
     fod_grid_of,
@@ -74,7 +75,7 @@ from ..streamlines.colours import DEFAULT_MODE, ONE_COLOUR, rgba_of
 from ..streamlines.layer import Streamlines
 from ..words import plural
 from .open_bundle import BUNDLE_KEY, Arriving, OpenBundle
-from .region_layers import Regions, is_in_front
+from .region_layers import Regions
 from .seed_layer import SeedLayer
 from .tracking_values import TrackingValues
 from .wanted import ends_of, frozen_seeding, tracked_between
@@ -178,7 +179,6 @@ class Session:
         self._show()
 
     def close(self) -> None:
-        """Stop listening to the viewer."""
         if not self._is_open:
             return
         self._is_open = False
@@ -197,17 +197,14 @@ class Session:
 
     @property
     def state(self) -> BundleState:
-        """The active bundle, as data."""
         return self.document.now.bundle
 
     @property
     def bundle(self) -> OpenBundle:
-        """The active bundle."""
         return self.open_bundle(self.document.now.active)
 
     @property
     def bundles(self) -> list[OpenBundle]:
-        """All bundles, in the order of the list."""
         return [self.open_bundle(number) for number in self.document.now.bundles]
 
     def open_bundle(self, number: int) -> OpenBundle:
@@ -413,7 +410,7 @@ class Session:
             if bundle is not None:
                 self._lose_layer(bundle)
         else:
-            self.regions.forget(layer)
+            self.regions.remove_layer(layer)
             ref = LayerRef.known(layer)
             if ref is not None and ref in [getattr(self.state, name) for name in INPUTS]:
                 self._on_input_closed(layer, ref)
@@ -638,7 +635,6 @@ class Session:
 
     @property
     def tissues(self) -> Tissues | None:
-        """The tissue image to track with."""
         return self._tissues_of(self.state)
 
     def _tissues_of(self, state: BundleState) -> Tissues | None:
@@ -688,7 +684,6 @@ class Session:
 
     @property
     def seeding(self) -> SeedingParameters:
-        """Where streamlines of the active bundle start, and how many."""
         return self.state.seeding
 
     def values_of(self, state: BundleState) -> TrackingValues:
@@ -794,16 +789,13 @@ class Session:
             layer.data = positions
 
     def move_seed(self, index: int, position_zyx: NDArray[np.float64]) -> None:
-        """Move a seed to a display position, (z, y, x) mm."""
         assert self.seeds.layer is not None
         self.move_point(self.seeds.layer, index, position_zyx)
 
     def clear_seeds(self) -> None:
-        """Remove all seeds."""
         self.seeds.remove(range(len(self.seeds)))
 
     def _on_seeds(self, seeds: PlacedSeeds) -> None:
-        """Make an act of what was done to the layer of seeds."""
         self.document.act(acts.seeds_text(self.state.seeds, seeds), acts.change(seeds=seeds))
 
     # -- what would be tracked -----------------------------------------------------------------

@@ -234,17 +234,12 @@ class DisplaySpace:
 
 
 def display_space_of_layer(layer: Any) -> DisplaySpace:
-    """Return the space in which a volume layer is shown.
+    """Return the space in which a 3-D layer of an image or labels is shown.
 
-    Raises InvalidGridError when the layer is not 3-D or its affine is not 4 x 4.
-
-    Parameters
-    ----------
-    layer : napari.layers.Image or Labels
-        A 3-D layer. Where ``layer.metadata["affine"]`` is given, it is the true affine of the
-        voxels, which the layer shows in closest canonical order reversed to (z, y, x), as our
-        readers and napari-nifti do; the layer may place them with any scale and translation.
-        Otherwise the layer's own transform leads to RAS+ mm.
+    Where ``layer.metadata["affine"]`` is given, it is the true affine of the voxels, which the
+    layer shows in closest canonical order reversed to (z, y, x), as our readers and napari-nifti
+    do; the layer may place them with any scale and translation. Otherwise the layer's own transform
+    leads to RAS+ mm. Raises InvalidGridError when the layer is not 3-D or its affine is not 4 x 4.
     """
     shape = tuple(int(n) for n in layer.data.shape)
     if layer.ndim != 3 or len(shape) < 3:

@@ -101,13 +101,11 @@ class SlicesKept:
         self._point: tuple[float, ...] = ()
 
     def open(self) -> None:
-        """Listen to the viewer."""
         events = self._viewer.layers.events
         events.removing.connect(self._note)
         events.removed.connect(self._keep, position="last")  # after the sliders have changed
 
     def close(self) -> None:
-        """Stop listening to the viewer."""
         events = self._viewer.layers.events
         events.removing.disconnect(self._note)
         events.removed.disconnect(self._keep)

@@ -8,7 +8,7 @@ Volumes are shown with axes (z, y, x) that increase to superior, anterior and ri
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,6 +17,7 @@ from qtpy.QtCore import QEvent, QObject, QPointF, QRectF, Qt
 from qtpy.QtGui import QColor, QFont, QPainter, QPainterPath, QPaintEvent, QPen
 from qtpy.QtWidgets import QLabel, QWidget
 
+from ..listening import Listening
 from ..streamlines.layer import Streamlines
 from . import positions
 from .display import AXIS_LABELS, SETTINGS_KEY, says_sides
@@ -132,9 +133,27 @@ def draw_label(
     painter.fillPath(shape, QColor(colour))
 
 
-class _Label(QLabel):  # type: ignore[misc]
-    """The label of one edge."""
+def draw_labels(
+    painter: QPainter,
+    letters: Mapping[str, str],
+    size: Sequence[int],
+    margin: float,
+    scale: float,
+    **look: Any,
+) -> None:
+    """Draw the letters of :func:`edge_labels` into a picture, (width, height) pixels.
 
+    Their middles are so far from its edges; see :func:`draw_label`.
+    """
+    width, height = size
+    x = {"left": margin, "right": width - margin}
+    y = {"top": margin, "bottom": height - margin}
+    for edge, letter in letters.items():
+        middle = QPointF(x.get(edge, width / 2), y.get(edge, height / 2))
+        draw_label(painter, middle, letter, scale, **look)
+
+
+class _Label(QLabel):  # type: ignore[misc]
     def __init__(self, parent: QWidget) -> None:
         super().__init__(parent)
         self.setAttribute(Qt.WidgetAttribute.WA_TransparentForMouseEvents)
@@ -142,7 +161,6 @@ class _Label(QLabel):  # type: ignore[misc]
         self.resize(LABEL_PIXELS + 4, LABEL_PIXELS + 4)
 
     def paintEvent(self, _event: QPaintEvent) -> None:  # noqa: N802 - Qt's name
-        """Draw the letter."""
         painter = QPainter(self)
         draw_label(painter, QRectF(self.rect()).center(), self.text())
         painter.end()
@@ -160,41 +178,28 @@ class OrientationLabels(QObject):  # type: ignore[misc]
         self.viewer = viewer
         self.canvas = canvas
         self.labels = {edge: _Label(canvas) for edge in EDGES}
-        self._events = (
-            viewer.dims.events.order,
-            viewer.dims.events.ndisplay,
-            viewer.dims.events.ndim,
-            viewer.scene.camera.events.angles,
-            viewer.scene.camera.events.orientation,
-            viewer.layers.events.inserted,
-            viewer.layers.events.removed,
-        )
-        for event in self._events:
-            event.connect(self._on_view)
+        dims, camera, layers = viewer.dims.events, viewer.scene.camera.events, viewer.layers.events
+        events = [dims.order, dims.ndisplay, dims.ndim, camera.angles, camera.orientation]
+        events += [layers.inserted, layers.removed]
+        self._listening = Listening(*((event, self.update) for event in events))
+        self._listening.open()
         canvas.installEventFilter(self)
         self._place()
         self.update()
 
     def close(self) -> None:
-        """Remove the labels."""
-        for event in self._events:
-            event.disconnect(self._on_view)
+        self._listening.close()
         self.canvas.removeEventFilter(self)
         for label in self.labels.values():
             label.deleteLater()
         self.labels = {}
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:  # noqa: N802 - Qt's name
-        """Follow the size of the canvas."""
         if event.type() in (QEvent.Type.Resize, QEvent.Type.Show):
             self._place()
         return False
 
-    def _on_view(self, _event: Any = None) -> None:
-        self.update()
-
-    def update(self) -> None:
-        """Write the letters of the view."""
+    def update(self, _event: Any = None) -> None:
         letters = edge_labels(self.viewer)
         for edge, label in self.labels.items():
             label.setText(letters[edge])

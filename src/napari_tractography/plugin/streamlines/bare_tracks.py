@@ -130,7 +130,6 @@ class BareTracks(Tracks):  # type: ignore[misc]
         self._view = self._highlight = None
 
     def _mark_highlight_changed(self) -> None:
-        """Redraw the highlight."""
         self._highlight = None
         self.events.rebuild_graph()
 
@@ -194,8 +193,7 @@ class BareTracks(Tracks):  # type: ignore[misc]
         viewer = napari.current_viewer()
         if viewer is None:
             return [0, 1, 2], []
-        extra = viewer.dims.ndim - 3
-        shown = [axis - extra for axis in viewer.dims.displayed]
+        shown = [axis - (viewer.dims.ndim - 3) for axis in viewer.dims.displayed]
         return shown, [axis for axis in range(3) if axis not in shown]
 
     @property

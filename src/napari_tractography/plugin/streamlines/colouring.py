@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from copy import copy
 from dataclasses import replace
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -22,11 +21,7 @@ VALUES = "values"  # the mode of Streamlines.colour_by_values
 Values = ArrayLike | Callable[[Tractogram], ArrayLike]
 
 
-class Paint(Protocol):
-    """Turns values into colours."""
-
-    def __call__(self, tractogram: Tractogram, values: ArrayLike, *, colormap: str) -> Colours:
-        """Return the colours of (n_streamlines,) or (n_points,) values."""
+Paint = Callable[..., Colours]  # of a tractogram and values, one a streamline or one a point
 
 
 class Colouring:
@@ -41,7 +36,6 @@ class Colouring:
 
     @property
     def modes(self) -> tuple[str, ...]:
-        """What the mode can be."""
         return tuple(MODES) if self._values is None else (*MODES, VALUES)
 
     @property

@@ -9,7 +9,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from napari.utils.colormaps import ensure_colormap
@@ -139,7 +139,8 @@ def direction_colours(tractogram: Tractogram, **_: Any) -> Colours:
     n = len(points)
     rgba = pool.points(n + n // 3 + 1).reshape(-1)[: 4 * n].reshape(n, 4)
     rgba[:, 3] = 1
-    between = offsets[1:-1][_inner(offsets)]  # points that no segment leads to
+    inner = offsets[1:-1]
+    between = inner[(inner > 0) & (inner < n)]  # points that no segment leads to
     for first in range(0, n, _BLOCK):
         last = min(first + _BLOCK, n)
         near = points[max(first - 1, 0) : last + 1]  # with the neighbours on both sides
@@ -250,17 +251,10 @@ def kind_colours(
     if n_named:
         found, counts = np.unique(kind[kind >= 0], return_counts=True)
         largest = np.argsort(-counts, kind="stable")[:n_named]
+        columns = found[largest], counts[largest], _hues(found[largest])
         named = tuple(
-            (
-                f"{label} {number + 1:.0f}: {plural(count, 'streamline')}",
-                (float(r), float(g), float(b)),
-            )
-            for number, count, (r, g, b) in zip(
-                found[largest].tolist(),
-                counts[largest].tolist(),
-                _hues(found[largest]),
-                strict=True,
-            )
+            (f"{label} {number + 1:.0f}: {plural(count, 'streamline')}", (r, g, b))
+            for number, count, (r, g, b) in zip(*(c.tolist() for c in columns), strict=True)
         )
     return Colours(np.repeat(rgba, np.diff(tractogram.offsets), axis=0), label, categories=named)
 
@@ -305,24 +299,12 @@ def value_colours(
     colormap: str = DEFAULT_COLORMAP,
     limits: tuple[float, float] | None = None,
 ) -> Colours:
-    """Colour by a number.
+    """Colour by (n_streamlines,) or (n_points,) numbers, which label and unit name in the legend.
 
-    Raises InvalidTractogramError when there are neither as many values as streamlines nor as many
-    as points.
-
-    Parameters
-    ----------
-    tractogram : Tractogram
-        What is coloured.
-    values : (n_streamlines,) or (n_points,) array_like
-        One number a streamline or one a point. Where both counts agree it makes no difference.
-        What is not finite is grey; where nothing is finite the legend says so.
-    label, unit : str
-        What the number is, for the legend.
-    colormap : str
-        Name of a napari or vispy colormap.
-    limits : tuple of 2 float, optional
-        Values of the two ends of the colormap; by default the smallest and the largest.
+    What is not finite is grey; where nothing is finite the legend says so. The ends of the
+    colormap, one of napari's or vispy's, are the limits, or else the smallest and the largest.
+    Raises InvalidTractogramError when there are neither as many values as streamlines nor as
+    points.
     """
     number = np.asarray(values, dtype=np.float32)
     per_streamline = number.shape == (tractogram.n_streamlines,)
@@ -350,25 +332,14 @@ def value_colours(
     return Colours(rgba, label, unit, (float(low), float(high)), colormap)
 
 
-class ColourFunction(Protocol):
-    """Colours the streamlines of a tractogram."""
-
-    def __call__(
-        self, tractogram: Tractogram, *, colour: RGBA, colormap: str, axis: Axis | None
-    ) -> Colours:
-        """Return the colours of all points.
-
-        A person chose the colour, for what has one, and the colormap, for what is a number, and
-        drew the axis, for angles about it.
-        """
-
-
 @dataclass(frozen=True, slots=True)
 class Mode:
     """One way to colour streamlines."""
 
     help: str  # what the colours mean, for tooltips and docs: a sentence without its full stop
-    colours: ColourFunction
+    # Of a tractogram the colours of all points. A person chose the colour, for what has one, and
+    # the colormap, for what is a number, and drew the axis, for angles about it: all are keywords.
+    colours: Callable[..., Colours]
     # Whether the colour of a streamline does not depend on the other streamlines: then only new
     # ones are coloured while a run shows more and more.
     is_local: bool = True
@@ -406,8 +377,3 @@ MODES: dict[str, Mode] = {
     "stop reason": Mode("why each end of the streamline was reached", stop_reason_colours),
     ONE_COLOUR: Mode("the colour that you choose", single_colour),
 }
-
-
-def _inner(offsets: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Return which inner offsets have a point before and a point after them."""
-    return np.asarray((offsets[1:-1] > 0) & (offsets[1:-1] < offsets[-1]))

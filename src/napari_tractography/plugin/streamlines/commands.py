@@ -8,36 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from app_model.types import KeyCode, KeyMod
-from numpy.typing import ArrayLike
 
 from .editing import Editor
 
 CLICK_PIXELS = 5  # a drag shorter than this is a click
 EXTEND = {"Control", "Shift"}  # either adds to the selection
-
-
-class SelectableLayer(Protocol):
-    """What keys and clicks ask of the layer that they act on.
-
-    Attributes
-    ----------
-    editor : Editor
-        Of the layer.
-    mode : str
-        The layer's tool; clicks select with "pan_zoom" only.
-    """
-
-    editor: Editor
-    mode: str
-
-    def get_value(
-        self, position: ArrayLike, *, view_direction: ArrayLike | None = None, world: bool = False
-    ) -> int | None:
-        """Return the number of the streamline at a position, or None."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,10 +77,10 @@ COMMANDS = (
 )
 
 
-def press(command: Command) -> Callable[[SelectableLayer], None]:
+def press(command: Command) -> Callable[[Any], None]:
     """Return what the keys of a command do in a layer of streamlines."""
 
-    def act(layer: SelectableLayer) -> None:
+    def act(layer: Any) -> None:
         if command.possible(layer.editor):
             command.act(layer.editor)
         else:
@@ -115,7 +94,7 @@ def press(command: Command) -> Callable[[SelectableLayer], None]:
 KEYMAP = {key: press(command) for command in COMMANDS for key in command.keys}
 
 
-def select_on_click(layer: SelectableLayer, event: Any) -> Iterator[None]:
+def select_on_click(layer: Any, event: Any) -> Iterator[None]:
     """Select the streamline that is clicked: for ``layer.mouse_drag_callbacks``.
 
     With Control or Shift it is added to the selection, or removed from it. Drags are left to the

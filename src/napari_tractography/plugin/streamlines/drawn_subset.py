@@ -15,22 +15,15 @@ from numpy.typing import ArrayLike, NDArray
 from ...errors import InvalidTractogramError
 from ...streamlines.tractogram import Tractogram
 from ..space.display import DisplaySpace
-from .polylines import Blocks, Slab, even_subset, first_on_ray, joined_to_next
+from .polylines import Blocks, even_subset, joined_to_next
 
 ABREAST = 256  # points that are compared side by side
 
 
 class DrawnSubset:
-    """The drawn part of a tractogram.
+    """The drawn part of a tractogram in a space.
 
-    Parameters
-    ----------
-    tractogram : Tractogram
-        All streamlines.
-    space : DisplaySpace
-        Where they are drawn.
-    max_vertices : int
-        Above this number of points an even random subset of whole streamlines is drawn.
+    Above `max_vertices` points it is an even random subset of whole streamlines.
     """
 
     def __init__(self, tractogram: Tractogram, space: DisplaySpace, max_vertices: int) -> None:
@@ -54,7 +47,6 @@ class DrawnSubset:
 
     @property
     def whole(self) -> Tractogram:
-        """All streamlines."""
         if len(self._parts) > 1:
             self._parts = [Tractogram.concatenate(self._parts)]
         return self._parts[0]
@@ -66,7 +58,6 @@ class DrawnSubset:
 
     @property
     def n_all(self) -> int:
-        """Number of all streamlines."""
         return sum(part.n_streamlines for part in self._parts)
 
     def with_more(self, chunk: Tractogram) -> DrawnSubset:
@@ -96,27 +87,6 @@ class DrawnSubset:
     def blocks(self) -> Blocks:
         """Boxes around runs of points, to find quickly what lies under the cursor."""
         return Blocks.around(self.xyz, self.joined)
-
-    def on_ray(
-        self,
-        origin: NDArray[np.floating],
-        direction: NDArray[np.floating],
-        *,
-        within: float,
-        slab: Slab | None = None,
-    ) -> int | None:
-        """Return the number, among all streamlines, of the foremost one near a ray, or None."""
-        return self.streamline_of(
-            first_on_ray(
-                self.xyz,
-                self.joined,
-                origin=origin,
-                direction=direction,
-                within=within,
-                blocks=self.blocks,
-                slab=slab,
-            )
-        )
 
     def points_of(self, streamlines: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Return which drawn points belong to some of the streamlines, given by their numbers."""
@@ -159,13 +129,10 @@ class DrawnSubset:
         array = np.asarray(values, dtype=np.float32)
         if self.chosen is None:
             return array
-        whole = self.whole
-        if len(array) == len(self.chosen):
-            spread = np.full(whole.n_streamlines, np.nan, dtype=np.float32)
-            spread[self.chosen] = array
-            return spread
-        spread = np.full(whole.n_points, np.nan, dtype=np.float32)
-        spread[self._point_numbers] = array
+        is_each = len(array) == len(self.chosen)
+        n = self.whole.n_streamlines if is_each else self.whole.n_points
+        spread = np.full(n, np.nan, dtype=np.float32)
+        spread[self.chosen if is_each else self._point_numbers] = array
         return spread
 
     @property

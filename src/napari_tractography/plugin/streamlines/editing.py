@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -24,50 +24,6 @@ from ..words import plural
 MAX_UNDO = 50
 
 
-class History(Protocol):
-    """Where edits are undone, of a layer that belongs to a document: it has one for everything."""
-
-    @property
-    def can_undo(self) -> bool:
-        """Whether there is something to undo."""
-
-    @property
-    def can_redo(self) -> bool:
-        """Whether something was undone and nothing done since."""
-
-    def undo(self) -> None:
-        """Take the last step back."""
-
-    def redo(self) -> None:
-        """Make the step again that was undone last."""
-
-
-class EditedLayer(Protocol):
-    """What an editor asks of the layer that it edits.
-
-    Attributes
-    ----------
-    tractogram : Tractogram
-        The streamlines.
-    events : napari.utils.events.EmitterGroup
-        With the events ``selected`` and ``tractogram``.
-    """
-
-    tractogram: Tractogram
-    events: Any
-
-    @property
-    def n_all(self) -> int:
-        """Number of all streamlines."""
-
-    @property
-    def selected(self) -> NDArray[np.int64]:
-        """(n_selected,) int64, rising: numbers of the selected streamlines."""
-
-    @selected.setter
-    def selected(self, numbers: ArrayLike) -> None: ...
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class EditState:
     """What is left after some edits; never changed, so that steps may share it."""
@@ -80,7 +36,6 @@ class EditState:
 
     @classmethod
     def of(cls, base: Tractogram, before: tuple[Edit, ...] = ()) -> EditState:
-        """Keep all."""
         return cls(base, before, np.packbits(np.ones(len(base), dtype=bool)))
 
     @classmethod
@@ -96,7 +51,6 @@ class EditState:
 
     @property
     def streamlines(self) -> Tractogram:
-        """What is left."""
         mask = self.mask
         return self.base if mask.all() else self.base.chosen(np.flatnonzero(mask))
 
@@ -119,20 +73,17 @@ class EditState:
 class Editor:
     """Edits of one streamlines layer, and what is filtered out of it for the time being.
 
-    Parameters
-    ----------
-    layer : EditedLayer
-        That makes this editor, and calls :meth:`begin` before it shows another tractogram.
+    The layer makes it, and calls :meth:`begin` before it shows another tractogram.
     """
 
     changed = Signal()  # the selection, or what can be undone
     edited = Signal()  # the streamlines
     refused = Signal(str)  # the name of a command whose key found nothing to do
 
-    def __init__(self, layer: EditedLayer) -> None:
-        self.layer = layer
-        # Where undo and redo go; None for steps of the layer's own.
-        self.history: History | None = None
+    def __init__(self, layer: Any) -> None:
+        self.layer = layer  # Streamlines
+        # Document that the layer belongs to, where undo and redo go; None for steps of its own.
+        self.history: Any = None
         self._busy = Flag()
         self._whole: Tractogram | None = None  # as long as nothing is edited
         self._state: EditState | None = None  # as _whole
@@ -185,8 +136,7 @@ class Editor:
     @property
     def is_edited(self) -> bool:
         """Whether the layer shows something else than the edits began with, filters aside."""
-        state = self._state
-        return state is not None and (bool(state.before) or not bool(state.mask.all()))
+        return self.is_cut or (self._state is not None and not self._state.mask.all())
 
     @property
     def is_cut(self) -> bool:
@@ -200,17 +150,14 @@ class Editor:
 
     @property
     def n_selected(self) -> int:
-        """Number of selected streamlines."""
         return len(self.layer.selected)
 
     @property
     def can_undo(self) -> bool:
-        """Whether there is something to undo."""
         return bool(self._past) if self.history is None else self.history.can_undo
 
     @property
     def can_redo(self) -> bool:
-        """Whether there is something to make again."""
         return bool(self._future) if self.history is None else self.history.can_redo
 
     @property
@@ -242,7 +189,6 @@ class Editor:
         self.layer.selected = chosen
 
     def clear(self) -> None:
-        """Select nothing."""
         self.select(None)
 
     def invert(self) -> None:
@@ -252,7 +198,6 @@ class Editor:
         self.layer.selected = np.flatnonzero(rest)
 
     def keep_selected(self) -> None:
-        """Show the selected streamlines only."""
         selected = self.layer.selected
         if 0 < len(selected) < self.layer.n_all:
             self._choose(self.kept[selected], is_kept=True)
@@ -282,10 +227,9 @@ class Editor:
         if passing is not None and passing.all():
             passing = None
         before = self._passing
-        same = passing is before or (
-            passing is not None and before is not None and np.array_equal(passing, before)
-        )
-        if not same:
+        if passing is before:
+            return
+        if passing is None or before is None or not np.array_equal(passing, before):
             self._state = self._begun()
             self._passing = passing
             self._show()
@@ -295,13 +239,9 @@ class Editor:
 
         Raises InvalidTractogramError when they do not fit.
         """
-        edits, passing = self.edits, self._passing
         whole = self.whole.with_weights(weights)
-        state = EditState.after(whole, edits)
-        self._whole = whole
-        self._past, self._future = [], []
-        self._passing = passing
-        self._state = state
+        self._state = EditState.after(whole, self.edits)
+        self._whole, self._past, self._future = whole, [], []
         self._show()
 
     def undo(self) -> None:
@@ -313,7 +253,6 @@ class Editor:
             self._show(self._past.pop())
 
     def redo(self) -> None:
-        """Make again what was undone."""
         if self.history is not None:
             self.history.redo()
         elif self._future:
@@ -336,8 +275,8 @@ class Editor:
         return f"<b>{n:,} of {plural(n_whole, 'streamline')}</b> kept, {mean}"
 
     def selected_tractogram(self) -> Tractogram:
-        """Return the selected streamlines."""
-        return self.layer.tractogram[self.layer.selected]
+        selected: Tractogram = self.layer.tractogram[self.layer.selected]
+        return selected
 
     def _begun(self) -> EditState:
         """Return the state of now, the first one where nothing was edited."""

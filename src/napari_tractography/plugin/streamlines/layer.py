@@ -45,7 +45,7 @@ from .commands import KEYMAP, select_on_click
 from .drawn_subset import DrawnSubset
 from .editing import Editor
 from .layer_data import DUPLICATE_KEY, LAYER_TYPE, DuplicateState, TrackRows, register
-from .polylines import Pieces, crop_to_slab, nearest_piece
+from .polylines import Pieces, crop_to_slab, first_on_ray, nearest_piece
 
 MAX_VERTICES = 2_000_000
 DEFAULT_SLAB_MM = 4.0  # without a volume; two voxels with one
@@ -130,7 +130,10 @@ class Streamlines(BareTracks):
         self._shown = DrawnSubset(Tractogram.empty(), space, self._max_vertices)
         self._colours: Colours = single_colour(self._shown.tractogram)
         self._selected = np.empty(0, dtype=np.int64)
-        self._slab_mm = _slab_of(space) if slab_mm is None else positive("slab_mm", slab_mm)
+        if slab_mm is None:
+            voxel_mm = max(map(abs, space.scale)) / space.per_mm
+            slab_mm = DEFAULT_SLAB_MM if space.grid is None else 2 * voxel_mm
+        self._slab_mm = positive("slab_mm", slab_mm)
         self._clip = Clip()
         super().__init__(
             tail_length=self.tail_length,
@@ -179,11 +182,9 @@ class Streamlines(BareTracks):
         self.editor.begin()
         room = self._max_vertices - len(self._shown.xyz)
         if self._shown.chosen is None and chunk.n_points <= room and self._colouring.is_local:
-            shown = self._shown.with_more(chunk)
-            self._changed(
-                shown,
-                self._colouring.of_more(shown, self._colours, chunk, colormap=self.colormap),
-            )
+            more, colormap = self._shown.with_more(chunk), self.colormap
+            colours = self._colouring.of_more(more, self._colours, chunk, colormap=colormap)
+            self._changed(more, colours)
         else:
             whole = Tractogram.concatenate([self._shown.whole, chunk])
             crowded = whole.n_points > self._max_vertices
@@ -591,9 +592,16 @@ class Streamlines(BareTracks):
         sight = np.asarray(view_direction, dtype=np.float64)
         if world:
             sight = np.asarray(self.world_to_data(at + sight)) - here
-        return shown, shown.on_ray(
-            here[::-1], sight[-3:][::-1], within=within, slab=self._clip.slab(self.slab)
+        point = first_on_ray(
+            shown.xyz,
+            shown.joined,
+            origin=here[::-1],
+            direction=sight[-3:][::-1],
+            within=within,
+            blocks=shown.blocks,
+            slab=self._clip.slab(self.slab),
         )
+        return shown, shown.streamline_of(point)
 
     def describe(self, index: int) -> str:
         """Return number, length and stop reasons of a streamline in a line."""
@@ -614,12 +622,12 @@ class Streamlines(BareTracks):
             return status
         shown, index = self._pick(position, view_direction, world)
         text = "" if index is None else _described(shown.whole, index, self.space.unit)
-        coords = ""
+        coords, both = "", text
         if view_direction is None:  # in 3-D the mouse is on a line of sight
             at = self.space.to_world(np.asarray(position, dtype=float)[None, -3:])
             coords = position_text(at[0], self.space.unit, self.axis_labels[::-1])
-        shown_text = f"{coords}: {text}" if coords else text
-        return {**status, "coordinates": shown_text, "coords": coords, "value": text}
+            both = f"{coords}: {text}"
+        return {**status, "coordinates": both, "coords": coords, "value": text}
 
     def _get_tooltip_text(
         self, position: ArrayLike, *, view_direction: ArrayLike | None = None, **where: Any
@@ -671,22 +679,11 @@ class Streamlines(BareTracks):
         planes = self._clip.other_planes(self.experimental_clipping_planes)
         state["experimental_clipping_planes"] = [plane.model_dump() for plane in planes]
         grid = self.space.grid if self.reference is None else self.reference
-        extra = {
-            "tractogram": self.tractogram,
-            "grid": grid,
-            DUPLICATE_KEY: self._duplicate_state(),
-        }
+        own = DuplicateState(self._shown, self._colouring, self._colours, self._max_vertices)
+        extra = {"tractogram": self.tractogram, "grid": grid, DUPLICATE_KEY: own}
         state["metadata"] = {**self.metadata, **extra}
         state.update(slab_mm=self.slab_mm, clip=self.clip, clip_at_mm=self.clip_at_mm, lit=self.lit)
         return data, state, LAYER_TYPE
-
-    def _duplicate_state(self) -> DuplicateState:
-        return DuplicateState(
-            shown=self._shown,
-            colouring=self._colouring,
-            colours=self._colours,
-            max_vertices=self._max_vertices,
-        )
 
 
 def _described(tractogram: Tractogram, index: int, unit: str) -> str:
@@ -698,14 +695,6 @@ def _described(tractogram: Tractogram, index: int, unit: str) -> str:
     if len(reasons) == 2 and reasons[0] == reasons[1]:
         reasons = [f"{reasons[0]} at both ends"]
     return f"{text}, {'; '.join(reasons)}" if reasons else text
-
-
-def _slab_of(space: DisplaySpace) -> float:
-    return (
-        DEFAULT_SLAB_MM
-        if space.grid is None
-        else 2 * max(abs(s) for s in space.scale) / space.per_mm
-    )
 
 
 def positive(label: str, value: float) -> float:
@@ -723,32 +712,22 @@ def known(label: str, mode: str, modes: Collection[str]) -> str:
 
 
 def _from_layer_data(
-    _data: Any,
-    *,
-    metadata: dict[str, Any],
-    tail_width: float,
-    clip: str,
-    clip_at_mm: float,
-    lit: bool,
-    color_by: str,
-    **state: Any,
+    _data: Any, *, metadata: dict[str, Any], tail_width: float, color_by: str, **state: Any
 ) -> Streamlines:
     """Return the layer that :meth:`Streamlines.as_layer_data_tuple` describes."""
-    own = dict(metadata)
-    duplicate: DuplicateState = own.pop(DUPLICATE_KEY)
-    own.pop("tractogram")
+    own = {name: value for name, value in metadata.items() if name != "tractogram"}
+    as_before: DuplicateState = own.pop(DUPLICATE_KEY)
     reference = own.pop("grid")
+    later = {name: state.pop(name) for name in ("clip_at_mm", "clip", "lit")}
+    shown, limit = as_before.shown, as_before.max_vertices
     layer = Streamlines(
-        space=duplicate.shown.space,
-        max_vertices=duplicate.max_vertices,
-        width=tail_width,
-        metadata=own,
-        **state,
+        space=shown.space, max_vertices=limit, width=tail_width, metadata=own, **state
     )
     layer.reference = reference
-    layer._colouring = duplicate.colouring.copy(duplicate.shown)
-    layer._changed(duplicate.shown, duplicate.colours)
-    layer.clip_at_mm, layer.clip, layer.lit = clip_at_mm, clip, lit
+    layer._colouring = as_before.colouring.copy(shown)
+    layer._changed(shown, as_before.colours)
+    for name, value in later.items():
+        setattr(layer, name, value)
     return layer
 
 

@@ -21,7 +21,7 @@ from .colouring import Colouring
 from .colours import Colours
 from .drawn_subset import DrawnSubset
 
-DUPLICATE_KEY = "streamlines_look"  # state["metadata"][LOOK_KEY] is a Look
+DUPLICATE_KEY = "streamlines_look"  # state["metadata"][DUPLICATE_KEY] is a DuplicateState
 CREATED = "Streamlines"  # the name in napari.layers under which Layer.create finds our function
 
 
@@ -79,7 +79,6 @@ class TrackRows:
 
     @property
     def size(self) -> int:
-        """Numbers in all."""
         return 4 * len(self)
 
     def __len__(self) -> int:

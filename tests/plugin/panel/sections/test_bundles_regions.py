@@ -46,7 +46,7 @@ def test_a_copy_has_regions_of_its_own(open_model: Any, cross: Any) -> None:
     copied = regions.entries
     assert [entry.role for entry in copied] == ["exclude", "stop"]
     assert session.request().gives_the_same_as(request)
-    assert regions.between == tuple(copied)
+    assert session.state.between == tuple(entry.id for entry in copied)
     regions.set_radius(copied[0], 9.0)
     copied[1].layer.data[:] = 0
     copied[1].layer.refresh()
@@ -194,7 +194,7 @@ def test_several_regions_are_removed_in_one_step(open_model: Any, cross: Any) ->
     assert panel.session.document.last == "Remove 2 regions"
     panel.session.document.undo()
     assert panel.session.regions.entries == entries
-    assert panel.session.regions.between == tuple(entries)
+    assert panel.session.state.between == tuple(entry.id for entry in entries)
 
 
 def test_a_layer_that_is_removed_takes_its_regions_out_of_every_bundle(
@@ -209,7 +209,7 @@ def test_a_layer_that_is_removed_takes_its_regions_out_of_every_bundle(
     second, ball = regions.add_labels(opened), sphere(panel)
     regions.choose_between(second, ball)
     layers.remove(opened)
-    assert [regions.entries, regions.between] == [[ball], None]
+    assert [regions.entries, panel.session.state.between] == [[ball], None]
     panel.bundles.activate(panel.bundles.bundles[0])
     assert regions.entries == []
     panel.session.document.undo()

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import io
 import threading
 from pathlib import Path
 from typing import Any
@@ -13,6 +11,7 @@ import numpy as np
 import pytest
 import tifffile
 import zarr
+from hands import printed_by
 from napari.layers import Image, Labels, Layer
 from tubes import IN_WALL, choose, draw_tube, image_layer
 
@@ -47,13 +46,6 @@ def copied(panel: Any) -> str:
 
     panel.export.copy_python()
     return str(QGuiApplication.clipboard().text())
-
-
-def printed_by(script: str) -> str:
-    printed = io.StringIO()
-    with contextlib.redirect_stdout(printed):
-        exec(compile(script, "copied", "exec"), {})
-    return printed.getvalue().strip()
 
 
 @pytest.mark.parametrize("kind", ["tif", "ome-zarr", "zarr array of a script", "sample"])

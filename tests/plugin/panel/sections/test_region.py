@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
-import io
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from crossing import BESIDE, CONTROL, MIDDLE, RIGHT_ARM, SHIFT, add_sphere, live_panel
-from hands import LEFT_HANDED, OBLIQUE, WAIT_MS, Mouse, lie_still
+from hands import LEFT_HANDED, OBLIQUE, WAIT_MS, Mouse, lie_still, printed_by
 from qtpy.QtCore import Qt
 from qtpy.QtTest import QTest
 from qtpy.QtWidgets import QFileDialog
@@ -37,13 +35,6 @@ def same_by_hand(panel: Any) -> str:
         regions=request.regions,
         include_rule=request.include_rule,
     ).digest()
-
-
-def printed_by(script: str) -> str:
-    printed = io.StringIO()
-    with contextlib.redirect_stdout(printed):
-        exec(compile(script, "copied", "exec"), {})
-    return printed.getvalue().strip()
 
 
 def script_of(panel: Any, script: Any = as_python) -> str:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
-import io
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from hands import FEW, WAIT_MS, Mouse, lie_still, save_fod
+from hands import FEW, WAIT_MS, Mouse, lie_still, printed_by, save_fod
 from qtpy.QtCore import QDeadlineTimer, Qt
 from qtpy.QtTest import QTest
 from qtpy.QtWidgets import QLineEdit, QTableView
@@ -42,13 +40,6 @@ def type_into(table: Any, row: int, column: int, text: str) -> None:
 
 def cell(table: Any, row: int, column: int) -> str:
     return str(table.model().data(table.model().index(row, column)))
-
-
-def printed_by(script: str) -> str:
-    printed = io.StringIO()
-    with contextlib.redirect_stdout(printed):
-        exec(compile(script, "copied", "exec"), {})
-    return printed.getvalue().strip()
 
 
 def test_what_is_typed_changes_the_run(open_window: Any, settle: Any, qtbot: Any) -> None:

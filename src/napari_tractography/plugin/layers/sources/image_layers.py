@@ -111,7 +111,6 @@ def is_image_source(layer: Layer | None) -> bool:
 
 
 def settings_of(layer: Layer) -> ImageSettings:
-    """Return how fibres are found in an image."""
     found = layer.metadata.get(SETTINGS_KEY)
     return found if isinstance(found, ImageSettings) else ImageSettings()
 
@@ -129,20 +128,10 @@ def take_image(layer: Layer, settings: ImageSettings) -> Fod:
 def fod_of_image(layer: Layer, settings: ImageSettings) -> Fod:
     """Return the fibres of an image layer as an FOD; of a multiscale layer in its finest level.
 
-    Parameters
-    ----------
-    layer : Image
-        Of NumPy, Dask or Zarr arrays, which are read by blocks. A layer without a unit of length
-        has no physical scale: its unit then counts as one mm.
-
-    Raises
-    ------
-    InvalidFodError
-        When the layer is not 3-D, or turned on the screen.
-    InvalidMaskError
-        When the tissue is not on the voxels of the image.
-    TractographyError
-        When :meth:`~napari_tractography.model.fod.Fod.from_image` refuses it.
+    Of NumPy, Dask or Zarr arrays, which are read by blocks. Without a unit of length there is no
+    physical scale: its unit then counts as one mm. Raises InvalidFodError when the layer is not
+    3-D, or turned on the screen; InvalidMaskError when the tissue is not on the voxels of the
+    image; TractographyError as :meth:`~napari_tractography.model.fod.Fod.from_image` does.
     """
     if layer.ndim != 3:
         what = "a single slice" if layer.ndim < 3 else "a series"

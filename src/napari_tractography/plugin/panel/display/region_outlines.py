@@ -17,9 +17,8 @@ from qtpy.QtCore import QObject
 from scipy import ndimage
 
 from ....runtime.extras import needs_extra
-from ...layers.on_volume import SurfaceOnVolume
+from ...layers.on_volume import SurfaceOnVolume, is_in_front
 from ...listening import Listening
-from ...session.region_layers import is_in_front
 from ...session.session import Session
 from ...space.layer_list import index_of_lowest, insert_beside
 from ...timers import delayed

@@ -40,13 +40,14 @@ from ....recipes.recipe import ENDING
 from ....recipes.sources import SeedSource
 from ...export.layer_files import path_of
 from ...export.recipes import recipe_of
+from ...layers.on_volume import is_above_volumes
 from ...layers.volume_layers import fod_of
 from ...session.cohort_runs import CohortRuns, CohortStep
 from ...session.session import Session
 from ...space.display import DisplaySpace
 from ...space.layer_list import index_of_lowest, insert_beside
 from ...words import plural
-from ..sections.data import DataSection, is_above_volumes
+from ..sections.data import DataSection
 from ..widgets.busy_dialog import errors_shown, wait_for
 from ..widgets.layout import button, row, show_text, stack, wrapped
 from .maps import map_layer

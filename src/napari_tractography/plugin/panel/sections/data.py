@@ -23,10 +23,9 @@ from ....files.volume_files import load_volume, voxels_inside
 from ...document import LayerRef
 from ...export.layer_files import PATH_KEY
 from ...layers.fod_opening import FodOpening
-from ...layers.on_volume import SeedPoints
+from ...layers.on_volume import is_above_volumes
 from ...layers.sources.image_layers import image_layers, settings_of, take_image
 from ...layers.sources.vectors_layers import fod_of_vectors, vectors_layers
-from ...layers.spheres import Spheres
 from ...layers.volume_layers import (
     fod_grid_of,
     fod_layer_data,
@@ -40,7 +39,6 @@ from ...notices import show_error
 from ...session.session import Session
 from ...space.display import says_sides
 from ...space.layer_list import index_of_lowest, insert_beside
-from ...streamlines.layer import Streamlines
 from ..widgets.alignment import Alignment
 from ..widgets.busy_dialog import errors_shown, wait_for
 from ..widgets.controls import form, layer_choice, offer_layers
@@ -309,11 +307,6 @@ class DataSection(QWidget):  # type: ignore[misc]
         if layer is not None:
             self._opacity[5 - now] = layer.opacity
             layer.opacity = self._opacity[now]
-
-
-def is_above_volumes(layer: Layer) -> bool:
-    """Return whether volumes lie below a layer: seeds, regions and streamlines."""
-    return isinstance(layer, Streamlines | SeedPoints | Spheres)
 
 
 def _ask_kind(error: AmbiguousKindError, parent: QWidget) -> str:

@@ -15,8 +15,7 @@ from qtpy.QtCore import Qt
 from qtpy.QtWidgets import QWidget
 
 from ....maps.resection import RESEARCH_ONLY
-from ...layers.on_volume import OnVolume
-from ...session.region_layers import is_in_front
+from ...layers.on_volume import OnVolume, is_in_front
 from ...session.resections import RESECTION_KEY, Resections
 from ...space.layer_list import index_of_lowest, insert_beside
 from ...streamlines.layer import Streamlines

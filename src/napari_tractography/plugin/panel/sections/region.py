@@ -184,7 +184,7 @@ class RegionSection(QWidget):  # type: ignore[misc]
         self.show_brush()
         n_includes = sum(entry.role == "include" for entry in entries)
         self.form.setVisible(n_includes > 1)
-        self.rule.value = self.session.regions.rule
+        self.rule.value = self.session.state.rule
 
     def remove_selected(self) -> None:
         """Remove the regions of the rows that are selected."""

@@ -94,7 +94,6 @@ class Row(QtWidgetControlsBase):  # type: ignore[misc]
                 setattr(layer, name, value)
 
     def disconnect_widget_controls(self) -> None:
-        """Disconnect layer from widget controls."""
         self._event.disconnect(self._show)
 
     def _change_ndisplay(self, _ndisplay: int) -> None:

@@ -115,16 +115,10 @@ class LitLines(Filter):  # type: ignore[misc]
         self.vshader["light"] = tuple(light / np.linalg.norm(light))
 
     def place(self, to_render: Any, size: Sequence[float], pixel_ratio: float) -> None:
-        """Say where the lines are drawn.
+        """Say where the lines are drawn, in a framebuffer of a size in pixels.
 
-        Parameters
-        ----------
-        to_render : vispy transform
-            From the vertices to what is drawn; linear in homogeneous coordinates.
-        size : (2,) sequence of float
-            Of the framebuffer, pixels.
-        pixel_ratio : float
-            Pixels of the framebuffer for each of the screen.
+        The transform of vispy's leads from the vertices to what is drawn, and is linear in
+        homogeneous coordinates; the framebuffer has `pixel_ratio` pixels for each of the screen.
         """
         matrix = np.asarray(to_render.map(np.eye(4)), np.float32)
         self.vshader["to_render"] = matrix

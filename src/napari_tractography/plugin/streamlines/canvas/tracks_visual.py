@@ -26,7 +26,7 @@ SOFTWARE = "llvmpipe", "softpipe", "swrast", "swiftshader", "software", "gdi gen
 
 
 class _Dim(Filter):  # type: ignore[misc]
-    """Makes lines grey and faint."""
+    """Makes lines grey and faint, while they are to be."""
 
     def __init__(self) -> None:
         shader = """
@@ -39,16 +39,9 @@ class _Dim(Filter):  # type: ignore[misc]
         """
         super().__init__(fcode=shader, fhook="post", fpos=10)
         self.fshader["opacity"] = DIMMED_OPACITY
-        self.is_dimmed = False
+        self.dim(False)
 
-    @property
-    def is_dimmed(self) -> bool:
-        """Whether the lines are grey and faint."""
-        return self._is_dimmed
-
-    @is_dimmed.setter
-    def is_dimmed(self, is_dimmed: bool) -> None:
-        self._is_dimmed = is_dimmed
+    def dim(self, is_dimmed: bool) -> None:
         self.fshader["is_dimmed"] = float(is_dimmed)
 
 
@@ -73,13 +66,6 @@ class VispyBareTracks(VispyTracksLayer):  # type: ignore[misc]
     there the light smooths them, into their halos.
 
     What is highlighted is drawn by the part that draws the graph of tracks: streamlines have none.
-
-    Parameters
-    ----------
-    layer : BareTracks
-        Whose ``_highlighted`` view, fading, widths and light are drawn.
-    **kwargs
-        Of napari's visual.
     """
 
     def __init__(self, layer: Any, **kwargs: Any) -> None:
@@ -164,7 +150,7 @@ class VispyBareTracks(VispyTracksLayer):  # type: ignore[misc]
     def _on_graph_change(self) -> None:
         """Draw the highlight, and dim the rest."""
         line, view = self.node._subvisuals[HIGHLIGHT], self.layer._highlighted
-        self._rest.is_dimmed = view is not None
+        self._rest.dim(view is not None)
         line.visible = view is not None
         if view is not None:
             fading = self.node.graph_filter
