@@ -380,7 +380,7 @@ def test_removing_an_end_forgets_which_regions_were_tracked_between() -> None:
     assert doc.now.bundle.between == (5, 6)
     doc.act("Remove 6", acts.remove_regions([6]))
     assert doc.now.bundle.between is None
-    assert doc.now.bundle.region_ids == (5,)
+    assert [region.id for region in doc.now.bundle.regions] == [5]
 
 
 def test_what_is_painted_is_kept_and_comes_back() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -105,45 +106,27 @@ def write_streamlines(path: str, data: Any, attributes: dict[str, Any]) -> list[
     return [path]
 
 
-def sample_arcs() -> list[LayerData]:
-    """Return the phantom of crossing arcs."""
-    return [_phantom("arcs")]
-
-
-def sample_cross() -> list[LayerData]:
-    """Return the phantom of two bundles that cross."""
-    return [_phantom("cross")]
-
-
-def sample_letter() -> list[LayerData]:
-    """Return the asymmetric phantom, of which a mirror image would be seen."""
-    return [_phantom("letter")]
-
-
-def sample_tube() -> list[LayerData]:
-    """Return the image of a thick-walled tube of helical fibres."""
-    return [_image_sample("tube", "Tube of helical fibres")]
-
-
-def sample_weave() -> list[LayerData]:
-    """Return the image of a woven composite."""
-    return [_image_sample("weave", "Woven composite")]
-
-
-def _phantom(name: str) -> LayerData:
+def _phantom(name: str) -> list[LayerData]:
     viewer = napari.current_viewer()
     if viewer is not None:
         _turn(viewer)
-    return fod_layer_data(make_phantom(name))
+    return [fod_layer_data(make_phantom(name))]
 
 
-def _image_sample(name: str, title: str) -> LayerData:
+def _image_sample(name: str, title: str) -> list[LayerData]:
     phantom = make_image_phantom(name)
     space = DisplaySpace.of(phantom.grid)
     shown = np.ascontiguousarray(space.volume(phantom.image))
     kwargs = {**space.layer_kwargs, "name": title, "interpolation2d": "linear"}
     kwargs["metadata"] |= {PHANTOM_KEY: name, BARE_KEY: True}
-    return shown, kwargs, "image"
+    return [(shown, kwargs, "image")]
+
+
+sample_arcs = partial(_phantom, "arcs")
+sample_cross = partial(_phantom, "cross")
+sample_letter = partial(_phantom, "letter")
+sample_tube = partial(_image_sample, "tube", "Tube of helical fibres")
+sample_weave = partial(_image_sample, "weave", "Woven composite")
 
 
 def _open_project(path: str | list[str]) -> list[Any]:

@@ -228,11 +228,6 @@ class BundleState:
         """The regions without cavities, which change no streamline."""
         return tuple(region for region in self.regions if region.role != "resect")
 
-    @property
-    def region_ids(self) -> tuple[int, ...]:
-        """The regions, in the order in which they were added."""
-        return tuple(region.id for region in self.regions)
-
     def region(self, number: int) -> RegionState | None:
         return next((region for region in self.regions if region.id == number), None)
 

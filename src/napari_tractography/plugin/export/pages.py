@@ -151,7 +151,7 @@ def _volume(viewer: Any) -> PageVolume | None:
         space.grid,
         limits=(float(low), float(high)),
         gamma=float(layer.gamma),
-        point_mm=_in_body(space, np.asarray(viewer.dims.point[-3:], float)[::-1]).tolist(),
+        point_mm=space.to_world(viewer.dims.point[-3:])[0].tolist(),
         are_visible=(seen[0], seen[1], seen[2]),
     )
 
@@ -171,12 +171,7 @@ def camera_of(viewer: Any, space: DisplaySpace) -> Camera:
         forward, up = map(np.array, SIGHTS.get(plane, SIGHTS["axial"]))
     ways = [_as_numbers(space.world_to_display[:3, :3].T @ way) for way in (forward, up)]
     height, width = (float(n) / float(camera.zoom) / space.per_mm for n in viewer.canvas.size)
-    return Camera(_as_numbers(_in_body(space, center[::-1])), ways[0], ways[1], height, width)
-
-
-def _in_body(space: DisplaySpace, display_xyz: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return a position of the display, x, y, z, in RAS+ mm."""
-    return np.asarray(np.linalg.solve(space.world_to_display, [*display_xyz, 1.0])[:3])
+    return Camera(_as_numbers(space.to_world(center)[0]), ways[0], ways[1], height, width)
 
 
 def _as_numbers(vector: NDArray[np.float64]) -> tuple[float, float, float]:

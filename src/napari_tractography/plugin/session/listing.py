@@ -96,13 +96,9 @@ class BundleList:
             kept = session.regions.regions_of(region)
             if kept:
                 ids[region.id] = number = self.history.new_id()
-                is_sphere = bool(len(region.spheres))
-                regions.append(
-                    RegionState(
-                        number, region.name, region.role, is_inactive=region.is_inactive,
-                        spheres=region.spheres, initial=None if is_sphere else kept[0],
-                    )
-                )  # fmt: skip
+                initial = None if len(region.spheres) else kept[0]
+                own = dataclasses.replace(region, id=number, label=None, painted=None)
+                regions.append(dataclasses.replace(own, initial=initial))
         ends = tuple(ids.get(number, -1) for number in state.between or ())
         copy = dataclasses.replace(
             state,

@@ -9,7 +9,7 @@ import dataclasses
 import logging
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -27,8 +27,7 @@ from ...recipes.bundle import Bundle, Source
 from ...recipes.edits import Edit
 from ...recipes.project import Project
 from ...recipes.recipe import Recipe
-from ...recipes.sources import FodSource
-from ...recipes.tractogram_sources import TractogramFile
+from ...recipes.sources import FodSource, RegionSource
 from ...streamlines.tractogram import Tractogram
 from ...tracking.engine import iter_chunks
 from ...tracking.inputs import Execution, TrackingInput
@@ -336,41 +335,51 @@ def state_of(
     swatch = kept.get("swatch") or (bundle.colour if is_one_colour else "")
     # The mode of the bundle is the newer of two.
     mode = "one colour" if is_one_colour else bundle.colour
-    style = {**kept.get("display", {}), "colour_by": mode}
-
-    def regions_of(created: Iterable[Region]) -> tuple[RegionState, ...]:
-        return tuple(RegionState(new_id(), r.name, r.role, initial=r) for r in created)
-
-    state = BundleState(
+    chosen, seeds, rule = kept.get("by_hand"), PlacedSeeds(), "all"
+    seeding = SeedingParameters(**kept.get("seeding", {}))
+    regions: list[RegionSource] = []
+    if isinstance(source, Recipe):
+        regions += [*source.between, *source.regions]  # the first two are tracked between
+        rule = source.include_rule
+        chosen = _not_suited(source, fod_layer) if chosen is None else chosen
+        seeding = seeding if kept.get("seeding") else _seeding_parameters(source)
+        seeds = _placed_seeds(seeding_of(source), seeding)
+    else:  # streamlines in a file: regions and lengths are what filters them
+        chosen = dict(chosen or {})
+        for edit in split_filters(source)[1]:
+            if edit.kind == "regions":
+                regions += edit.regions
+                rule = edit.include_rule
+            elif edit.kind == "lengths":
+                limits = {"min_length_mm": edit.least, "max_length_mm": edit.most}
+                chosen |= {name: value for name, value in limits.items() if value is not None}
+    created = [region.make(source.folder) for region in regions]
+    return BundleState(
         bundle.name,
         swatch or COLOURS[number % len(COLOURS)],
         is_visible=bundle.visible,
+        path="" if isinstance(source, Recipe) else source.path,
         fod=LayerRef.to(fod_layer),
-        style=style,
+        seeds=seeds,
+        regions=tuple(RegionState(new_id(), r.name, r.role, initial=r) for r in created),
+        rule=rule,
+        chosen=dict(chosen),
+        seeding=seeding,
+        style={**kept.get("display", {}), "colour_by": mode},
         source=source,
     )
-    chosen = kept.get("by_hand")
-    if not isinstance(source, Recipe):
-        return _state_of_file(state, source, chosen or {}, kept.get("seeding", {}), regions_of)
-    both = (*source.between, *source.regions)  # the first two are tracked between
-    seeding = _seeding_parameters(kept.get("seeding", {}), source)
-    spheres, seeds = seeding_of(source), PlacedSeeds()
-    if isinstance(spheres, SeedSpheres):
-        is_radius = spheres.radii_mm == seeding.radius_mm
-        counts = spheres.counts.astype(np.float64)
-        own = {
-            "radius_mm": np.where(is_radius, np.nan, spheres.radii_mm),
-            "n_per_seed": np.where(spheres.counts == seeding.n_per_seed, np.nan, counts),
-        }
-        seeds = PlacedSeeds(spheres.positions_mm, own)
-    return dataclasses.replace(
-        state,
-        chosen=_not_suited(source, fod_layer) if chosen is None else dict(chosen),
-        seeding=seeding,
-        seeds=seeds,
-        rule=source.include_rule,
-        regions=regions_of(region.make(source.folder) for region in both),
-    )
+
+
+def _placed_seeds(spheres: Seeding | None, seeding: SeedingParameters) -> PlacedSeeds:
+    """Return the seeds of a recipe, with radii and numbers that are not those of all."""
+    if not isinstance(spheres, SeedSpheres):
+        return PlacedSeeds()
+    is_radius, counts = spheres.radii_mm == seeding.radius_mm, spheres.counts.astype(np.float64)
+    own = {
+        "radius_mm": np.where(is_radius, np.nan, spheres.radii_mm),
+        "n_per_seed": np.where(spheres.counts == seeding.n_per_seed, np.nan, counts),
+    }
+    return PlacedSeeds(spheres.positions_mm, own)
 
 
 def _not_suited(source: Recipe, fod_layer: Layer | None) -> dict[str, Any]:
@@ -395,37 +404,7 @@ def _not_suited(source: Recipe, fod_layer: Layer | None) -> dict[str, Any]:
         return wanted
 
 
-def _state_of_file(
-    state: BundleState,
-    source: TractogramFile,
-    chosen: Mapping[str, Any],
-    seeding: Mapping[str, Any],
-    regions_of: Callable[[Iterable[Region]], tuple[RegionState, ...]],
-) -> BundleState:
-    """Return a bundle whose streamlines are in a file: regions and lengths are what filters it."""
-    chosen, rule = dict(chosen), "all"
-    regions: list[Region] = []
-    for edit in split_filters(source)[1]:
-        if edit.kind == "regions":
-            regions += [region.make(source.folder) for region in edit.regions]
-            rule = edit.include_rule
-        elif edit.kind == "lengths":
-            chosen["min_length_mm"] = edit.least
-            if edit.most is not None:
-                chosen["max_length_mm"] = edit.most
-    return dataclasses.replace(
-        state,
-        path=source.path,
-        chosen=chosen,
-        seeding=SeedingParameters(**seeding),
-        rule=rule,
-        regions=regions_of(regions),
-    )
-
-
-def _seeding_parameters(kept: Mapping[str, Any], recipe: Recipe) -> SeedingParameters:
-    if kept:
-        return SeedingParameters(**kept)
+def _seeding_parameters(recipe: Recipe) -> SeedingParameters:
     counted = STARTED if recipe.select is None else ACCEPTED
     if recipe.between:
         return SeedingParameters(source="between regions", n_total=recipe.select or 1)

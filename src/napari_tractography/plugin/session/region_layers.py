@@ -117,9 +117,12 @@ class Regions:
         if state.initial is not None:
             regions = [dataclasses.replace(state.initial, role=state.role, name=state.name)]
         else:
-            layer = self._known[state.id].layer if state.id in self._known else None
+            layer: Any = self._known[state.id].layer if state.id in self._known else None
             if state.painted is not None and self._written.get(layer) is not state:
-                layer = _painted_like(layer, state.painted)  # which shows another region now
+                layer = Labels(  # in the place of the region's, which shows another one now
+                    state.painted.written(np.asarray(layer.data)),
+                    **{n: getattr(layer, n) for n in ("scale", "translate", "affine", "metadata")},
+                )
             regions = list(make_regions(state, layer, self.space))
         self._regions_by_state[state] = regions
         return regions
@@ -245,7 +248,8 @@ class Regions:
 
     def forget_removed(self) -> None:
         """Let go of regions that no bundle has."""
-        there = {number for b in self.document.now.bundles.values() for number in b.region_ids}
+        bundles = self.document.now.bundles.values()
+        there = {region.id for bundle in bundles for region in bundle.regions}
         for number in self._known.keys() - there:
             del self._known[number]
 
@@ -623,17 +627,6 @@ class Regions:
                 before = self._regions_by_state.pop(entry.state, None)
                 if before is not None and not same_regions(before, self.of(entry)):
                     self.document.amend(acts.change_regions([entry.id]))
-
-
-def _painted_like(layer: Layer, painted: Painted) -> Labels:
-    """Return a layer in the place of another, with what is painted and nothing else."""
-    return Labels(
-        painted.written(np.asarray(layer.data)),
-        scale=layer.scale,
-        translate=layer.translate,
-        affine=layer.affine,
-        metadata=layer.metadata,
-    )
 
 
 def _is_like(one: Layer, other: Layer) -> bool:

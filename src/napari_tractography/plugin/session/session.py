@@ -234,8 +234,7 @@ class Session:
         is_other = before.active != now.active
         old, state = before.bundles.get(before.active), now.bundle
         # Another FOD, first: all that is shown lies in its space.
-        if old is None or state.fod is not old.fod:
-            signals += self._show_fod()
+        has_moved = (old is None or state.fod is not old.fod) and self._show_fod()
         for name, watch in self._watches.items():
             if old is None or getattr(state, name) is not getattr(old, name):
                 watch.layer = see_within(self.layer_of(name))
@@ -265,7 +264,8 @@ class Session:
             signals.append(partial(self.activated.emit, self.open_bundle(now.active)))
         elif self.document.is_travelling:
             signals.append(self.travelled.emit)
-        if is_other or seeds_differ or (old is not None and state.seeds is not old.seeds):
+        are_other = old is not None and state.seeds is not old.seeds
+        if is_other or has_moved or seeds_differ or are_other:
             signals.append(self.seeds_changed.emit)
         if old is not None and not is_other and _is_tracked_otherwise(state, old):
             signals.append(self.changed.emit)
@@ -581,8 +581,7 @@ class Session:
 
     def retake_fod(self) -> None:
         """Track in what the chosen layer holds now: another FOD, or one that was computed again."""
-        for signal in self._show_fod():
-            signal()
+        self._show_fod()
         self._emit_input_changes()
 
     def _emit_input_changes(self) -> None:
@@ -592,14 +591,13 @@ class Session:
         self.seeds_changed.emit()
         self.changed.emit()
 
-    def _show_fod(self) -> list[Any]:
-        """Move all that is shown into the space of the FOD that is chosen."""
+    def _show_fod(self) -> bool:
+        """Move all that is shown into the space of the FOD that is chosen, if there is one."""
         self._follow_opening()
         grid = fod_grid_of(self.fod_layer)
-        if grid is None:  # without one everything stays where it is
-            return []
-        self._show_in(DisplaySpace.of(grid))
-        return [self.seeds_changed.emit]
+        if grid is not None:
+            self._show_in(DisplaySpace.of(grid))
+        return grid is not None
 
     def _show_in(self, space: DisplaySpace) -> None:
         """Show streamlines, seeds and regions, which stay where they are in RAS+ mm, in a space."""

@@ -56,7 +56,19 @@ def frozen_seeding(
             )
         return SeedInterface(tissues, n)
     if source == "between regions":
-        return _between(state, regions_of, n)
+        ends = ends_of(state)
+        if ends is None:
+            raise InvalidSeedsError(
+                "There are no two regions to track between; add them in Regions, or start from "
+                "something else."
+            )
+        for end in ends:
+            if not regions_of(end):
+                raise InvalidSeedsError(
+                    f"The region {end.name} is empty; paint it, or choose another."
+                )
+        one, other = (regions_of(end)[0] for end in ends)
+        return SeedBetween(one, other, n)
     if mask is None:
         raise InvalidSeedsError(
             "There is no mask to start from; choose one in Seeds, or start from something else."
@@ -105,19 +117,3 @@ def ends_of(state: BundleState) -> tuple[RegionState, RegionState] | None:
 def tracked_between(state: BundleState) -> tuple[RegionState, ...]:
     """Return the two regions that a bundle starts in in turn, or none."""
     return (ends_of(state) or ()) if state.seeding.source == "between regions" else ()
-
-
-def _between(
-    state: BundleState, regions_of: Callable[[RegionState], list[Region]], n: int
-) -> SeedBetween:
-    ends = ends_of(state)
-    if ends is None:
-        raise InvalidSeedsError(
-            "There are no two regions to track between; add them in Regions, or start from "
-            "something else."
-        )
-    for end in ends:
-        if not regions_of(end):
-            raise InvalidSeedsError(f"The region {end.name} is empty; paint it, or choose another.")
-    one, other = (regions_of(end)[0] for end in ends)
-    return SeedBetween(one, other, n)
