@@ -27,7 +27,6 @@ from .layers.volume_layers import fod_grid_of, fod_layer_data, open_fod
 from .panel.panel import TractographyPanel
 
 PHANTOM = "arcs"
-PHANTOM_RADIUS_MM = 4.0
 N_SEEDS = 40  # positions in an FOD of the user's
 N_STREAMLINES = 6000  # in all
 WINDOW = (1400, 860)
@@ -37,10 +36,6 @@ SETTLE_SECONDS = 0.02  # between them
 SEED_FRACTION = 0.5  # of a seed's usual size: there are many
 VOLUME_OPACITY = 0.25  # a hint of the volume behind the streamlines
 THIN_VOXELS = 8  # a volume with fewer slices is shown from above
-# Where the eye looks, axes (z, y, x): from the front, the left and above; more from the left at
-# what a brain has between its hemispheres.
-PHANTOM_VIEW = (-0.6, -0.75, 0.4)
-BRAIN_VIEW = (-0.3, -0.35, 0.9)
 DIRECTED_QUANTILE = 0.85  # seeds lie in the voxels above it
 
 
@@ -91,7 +86,7 @@ def place_and_track(panel: TractographyPanel) -> None:
         return
     if fod.name == PHANTOM:
         seeds_mm = np.asarray(phantom_seeds_mm(PHANTOM), dtype=np.float32)
-        radius_mm = PHANTOM_RADIUS_MM
+        radius_mm = 4.0
     else:
         seeds_mm = spread_seeds_mm(fod, N_SEEDS)
         radius_mm = round(float(fod.grid.voxel_sizes_mm.max()), 1)
@@ -135,7 +130,9 @@ def show_in_3d(viewer: Any) -> None:
     viewer.reset_view()
     grid = fod_grid_of(volume)
     if grid is not None and not is_thin(grid):
-        view = PHANTOM_VIEW if volume.name == PHANTOM else BRAIN_VIEW
+        # From the front, the left and above; more from the left at what a brain has between its
+        # hemispheres.
+        view = (-0.6, -0.75, 0.4) if volume.name == PHANTOM else (-0.3, -0.35, 0.9)
         viewer.scene.camera.set_view_direction(view, (1.0, 0.0, 0.0))
 
 

@@ -40,7 +40,6 @@ SAME_SECONDS = 1.0  # values of one control that follow each other so closely ar
 ANY_KEY = object()  # of a gesture in one control, before it set anything
 # Told apart by people with a red-green weakness, on black and on white (Okabe and Ito, 2008).
 COLOURS = ("#ffc747", "#56b4e9", "#e0609a", "#2fb88a", "#e8743b", "#8f8df0", "#b5d334", "#4d8fd1")
-FIRST_NAME = "Bundle 1"
 NO_LIMITS = (0.0, float("inf"))
 
 
@@ -169,7 +168,7 @@ class Result:
 class BundleState:
     """A bundle at one time: all that a project says of it, and its result."""
 
-    name: str = FIRST_NAME
+    name: str = "Bundle 1"
     # "#rrggbb", of its row in the list, and of its streamlines where they have one colour.
     colour: str = COLOURS[0]
     is_visible: bool = True

@@ -216,11 +216,10 @@ def as_command(
         words += ["--tissues", _no_flag(path_of_tissues(request.tissues))]
     # What the command would choose for the FOD is written out: it may be another tomorrow.
     for spec, value in _values_of(request.parameters):
-        if value == spec.default and not spec.by_fod:
-            continue
-        if not request.parameters.uses(spec.name):  # left from another algorithm
-            continue
-        if spec.name in WITH_TISSUES and request.tissues is None:
+        is_said = value != spec.default or spec.by_fod
+        is_used = request.parameters.uses(spec.name)  # else it is left from another algorithm
+        of_tissues = spec.name in WITH_TISSUES
+        if not (is_said and is_used) or (of_tissues and request.tissues is None):
             continue
         if isinstance(spec.default, bool):
             words.append(spec.flag if value else f"--no-{spec.flag[2:]}")

@@ -73,14 +73,14 @@ def turntable(
         if target.suffix.lower() == ".gif":
             duration = 1000 / FRAMES_A_SECOND
             imageio.imwrite(temporary, frames, extension=".gif", duration=duration, loop=0)
-        else:
-            try:
-                _encode(frames, temporary, imageio_ffmpeg.write_frames)
-            except OSError as error:  # which goes on for many lines, with the encoder's command
-                why = str(error).partition("\n")[0]
-                raise FileError(
-                    f"{target} cannot be written ({why}); choose another folder or make room."
-                ) from error
+            return
+        try:
+            _encode(frames, temporary, imageio_ffmpeg.write_frames)
+        except OSError as error:  # which goes on for many lines, with the encoder's command
+            why = str(error).partition("\n")[0]
+            raise FileError(
+                f"{target} cannot be written ({why}); choose another folder or make room."
+            ) from error
 
 
 @contextmanager

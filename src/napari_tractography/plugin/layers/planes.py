@@ -192,8 +192,7 @@ class SlicePlanes:
         for axis, index in enumerate(self.indices):
             pixels = np.argwhere(self.pictures.seen(axis, index))
             found.append(np.insert(pixels, axis, index, axis=1))
-        voxels = np.concatenate(found).astype(np.float64)
-        return np.asarray(voxels * self.space.scale + self.space.translate)
+        return np.asarray(np.concatenate(found) * self.space.scale + self.space.translate)
 
     # Dragging.
 
@@ -212,10 +211,8 @@ class SlicePlanes:
                 continue
             t = (index - start[axis]) / way[axis]
             voxel = np.round(start + t * way).astype(int)
-            if ((voxel < 0) | (voxel >= self._shape)).any():
-                continue
-            pixel = tuple(np.delete(voxel, axis))
-            if self.pictures.seen(axis, index)[pixel]:
+            is_inside = ((voxel >= 0) & (voxel < self._shape)).all()
+            if is_inside and self.pictures.seen(axis, index)[tuple(np.delete(voxel, axis))]:
                 found.append((float(t), axis))
         if not found:
             return None
@@ -254,9 +251,7 @@ class SlicePlanes:
             yield
 
 
-def _atlas(
-    shape: tuple[int, ...],
-) -> tuple[tuple[tuple[int, int], ...], tuple[int, int]]:
+def _atlas(shape: tuple[int, ...]) -> tuple[tuple[tuple[int, int], ...], tuple[int, int]]:
     """Return where the slices begin in one texture, (row, column), and its size."""
     nz, ny, nx = shape
     corners = ((MARGIN, MARGIN), (MARGIN, nx + 2 * MARGIN), (MARGIN, 2 * nx + 3 * MARGIN))

@@ -60,29 +60,22 @@ class SlicePictures:
 
     def _painted(self, axis: int, index: int) -> NDArray[np.uint8]:
         values = np.asarray(np.take(self.source.data, index, axis=axis))
+        picture = coloured(self.source, values)
         if self.source.rgb:
-            bright = _rgb(values).max(axis=-1) > 255 * FAINT
+            bright = picture[..., :3].max(axis=-1) > 255 * FAINT
         else:
             low, high = self.source.contrast_limits
             bright = np.nan_to_num(values.astype(np.float32)) > low + FAINT * (high - low)
-        picture = coloured(self.source, values)
         picture[..., 3] = np.rint(255 * opacity_of(bright))
         return picture
-
-
-def _rgb(values: NDArray[Any]) -> NDArray[np.float32]:
-    """Return the colours of an image of colours, from 0 to 255."""
-    return values[..., :3].astype(np.float32) * (1.0 if values.dtype == np.uint8 else 255.0)
 
 
 def coloured(layer: Image, values: NDArray[Any]) -> NDArray[np.uint8]:
     """Return a slice of an image as its layer colours it, RGBA, but for the layer's opacity."""
     if layer.rgb:
-        rgb = _rgb(values)
-        alpha = np.full((*rgb.shape[:2], 1), 255.0)
-        if values.shape[-1] == 4:
-            alpha = values[..., 3:].astype(np.float32) * (1.0 if values.dtype == np.uint8 else 255)
-        rgba = np.concatenate([rgb, alpha], axis=-1)
+        rgba = np.full((*values.shape[:2], 4), 255.0, np.float32)
+        scale = np.float32(1.0 if values.dtype == np.uint8 else 255.0)
+        rgba[..., : values.shape[-1]] = values.astype(np.float32) * scale
     else:
         low, high = layer.contrast_limits
         numbers = np.nan_to_num(values.astype(np.float32))

@@ -16,7 +16,6 @@ from ..space.display import DisplaySpace
 from .volume_layers import LayerData, label_colours, voxels_of
 
 TISSUES_KEY = "tissues"  # layer.metadata[TISSUES_KEY]: the Tissues that a labels layer shows
-OVERLAY_OPACITY = 0.3
 # Of the tissues in their order: told apart by people with a red-green weakness (Okabe and Ito).
 COLOURS = ("#e69f00", "#d55e00", "#f0e442", "#0072b2", "#cc79a7")
 
@@ -31,7 +30,7 @@ def tissue_layer_data(tissues: Tissues) -> LayerData:
     kwargs["metadata"][TISSUES_KEY] = tissues
     kwargs |= {
         "name": tissues.name,
-        "opacity": OVERLAY_OPACITY,
+        "opacity": 0.3,
         "colormap": label_colours(*COLOURS),
     }
     return labels, kwargs, "labels"

@@ -31,9 +31,8 @@ from .fod_opening import FOD_KEY, FodOpening, contrast_limits
 
 LayerData = tuple[Any, dict[str, Any], str]
 # Of masks that were resampled the voxels, the grid and what became of them there, the last time.
-_resampled: WeakKeyDictionary[Layer, tuple[NDArray[np.bool_], Grid, NDArray[np.bool_]]] = (
-    WeakKeyDictionary()
-)
+Resampled = tuple[NDArray[np.bool_], Grid, NDArray[np.bool_]]
+_resampled: WeakKeyDictionary[Layer, Resampled] = WeakKeyDictionary()
 
 MAP_KEY = "is_map"  # layer.metadata[MAP_KEY]: whether the file of a mask held many values
 # What holds little fades away, so that on a light background a slice is no black box.
@@ -63,8 +62,7 @@ def label_colours(*colours: str) -> CyclicLabelColormap:
 
 def fod_layer_data(fod: Fod) -> LayerData:
     """Return an FOD as an image layer of its overview, (z, y, x); the Fod goes along."""
-    limits = contrast_limits(fod.overview_values())
-    return _map_layer_data(fod, fod.name, fod.grid, fod.overview(), limits)
+    return _map_layer_data(fod, fod.overview(), contrast_limits(fod.overview_values()))
 
 
 def open_fod(path: str | PathLike[str], viewer: Any = None, *, kind: str = AUTO) -> LayerData:
@@ -81,28 +79,22 @@ def open_fod(path: str | PathLike[str], viewer: Any = None, *, kind: str = AUTO)
     opening.start()
     if opening.fod is not None:
         return fod_layer_data(opening.fod)
-    return _map_layer_data(
-        opening, opening.name, opening.grid, opening.isotropic, opening.contrast_limits
-    )
+    return _map_layer_data(opening, opening.isotropic, opening.contrast_limits)
 
 
 def _map_layer_data(
-    fod: Fod | FodOpening,
-    name: str,
-    grid: Grid,
-    isotropic: NDArray[np.float32],
-    limits: tuple[float, float],
+    fod: Fod | FodOpening, isotropic: NDArray[np.float32], limits: tuple[float, float]
 ) -> LayerData:
-    space = DisplaySpace.of(grid)
+    space = DisplaySpace.of(fod.grid)
     kwargs = space.layer_kwargs
     kwargs["metadata"][FOD_KEY] = fod
     kwargs |= {
-        "name": name,
+        "name": fod.name,
         "colormap": GREY,
         "interpolation2d": "linear",
         "contrast_limits": limits,
         "rendering": "mip",
-        "blending": "translucent_no_depth",
+        "blending": SEEN_WITHIN,
     }
     return space.volume(isotropic), kwargs, "image"
 
@@ -111,10 +103,9 @@ def mask_layer_data(values: NDArray[Any], grid: Grid, name: str) -> LayerData:
     """Return a mask on a grid, which is not zero inside, as a labels layer, (z, y, x)."""
     space = DisplaySpace.of(grid)
     labels = np.ascontiguousarray(space.volume(np.nan_to_num(values) != 0), dtype=np.uint8)
-    style = {"opacity": 0.3, "blending": SEEN_WITHIN}
-    kwargs = space.layer_kwargs
+    kwargs = {**space.layer_kwargs, "name": name, "opacity": 0.3, "blending": SEEN_WITHIN}
     kwargs["metadata"][MAP_KEY] = has_many_values(values)
-    return labels, {**kwargs, "name": name, **style}, "labels"
+    return labels, kwargs, "labels"
 
 
 def see_within(layer: Layer | None) -> Layer | None:
@@ -186,12 +177,13 @@ def tilted_layers(layers: Iterable[Layer], space: DisplaySpace) -> list[tuple[La
     the display: of volumes in sight that know their affine, and are more than half a voxel of
     `space` away somewhere.
     """
-    found = []
+    found, enough = [], min(np.abs(space.scale)) / 2
     for layer in filter(knows_affine, layers):
         with suppress(InvalidGridError):
-            found.append((layer, space.apart(display_space_of_layer(layer))))
-    enough = min(np.abs(space.scale)) / 2
-    return [(layer, gap) for layer, gap in found if gap > enough and layer.visible]
+            gap = space.apart(display_space_of_layer(layer))
+            if gap > enough and layer.visible:
+                found.append((layer, gap))
+    return found
 
 
 def moved_by(layer: Layer, grid: Grid) -> float:
@@ -299,9 +291,8 @@ def mask_of(layer: Layer, space: DisplaySpace) -> NDArray[np.bool_]:
     placed = zoom * np.array([own.scale, own.translate]) - np.array([space.scale, space.translate])
     matrix = own.world_to_display * np.array([zoom, zoom, zoom, 1.0])[:, None]
     turned = 0.0 if painted else np.abs(matrix - space.world_to_display).max() / space.per_mm
-    if (
-        np.abs(placed) > POSITION_TOLERANCE * np.abs(space.scale)
-    ).any() or turned > POSITION_TOLERANCE:
+    is_elsewhere = (np.abs(placed) > POSITION_TOLERANCE * np.abs(space.scale)).any()
+    if is_elsewhere or turned > POSITION_TOLERANCE:
         raise InvalidMaskError(
             f"The mask {layer.name} lies elsewhere than the FOD: its first voxel on the screen is "
             f"at {_position_text(own)}, the FOD's at {_position_text(space)}; resample the "
@@ -334,10 +325,8 @@ def voxels_of(layer: Layer, space: DisplaySpace) -> tuple[NDArray[Any], Grid]:
         moved = np.linalg.inv(np.linalg.inv(transform) @ shown) @ shown
         return own.from_volume(data), own.grid.beside(own.grid.shape, moved @ own.grid.affine)
     placed = np.array([own.scale, own.translate]) - np.array([space.scale, space.translate])
-    if (
-        data.shape == space.shape_zyx
-        and (np.abs(placed) <= POSITION_TOLERANCE * np.abs(space.scale)).all()
-    ):
+    is_there = (np.abs(placed) <= POSITION_TOLERANCE * np.abs(space.scale)).all()
+    if is_there and data.shape == space.shape_zyx:
         return space.from_volume(data), space.grid
     shown = own.world_to_display @ own.grid.affine
     affine = np.linalg.inv(space.world_to_display) @ shown

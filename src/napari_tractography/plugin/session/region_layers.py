@@ -58,7 +58,6 @@ from ..words import plural
 from .seed_layer import SEEDS_KEY
 
 STEERING = tuple(role for role in ROLES if role != "seed")
-BRUSH_VOXELS = 5
 TOOLLESS = ("pan_zoom", "transform")  # modes of a labels layer that change no label
 SPHERE_RADIUS_MM = 5.0  # at first
 CHECK_MS = 200  # after the last redraw of a layer
@@ -177,7 +176,7 @@ class Regions:
         layer.metadata[PAINTED_KEY] = True
         self.viewer.layers.insert(self._ceiling(layer), layer)
         entry = self.add_labels(layer, role)
-        layer.brush_size = BRUSH_VOXELS
+        layer.brush_size = 5
         self.paint(entry)
         return entry
 

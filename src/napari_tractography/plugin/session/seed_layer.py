@@ -27,7 +27,6 @@ from .wanted import OWN, no_values
 SEEDS_KEY = "seeds_in"  # layer.metadata[SEEDS_KEY] is the display space of a layer of seeds
 SEEDS_NAMED = 5  # of those outside
 TOLERANCE_MM = 1e-3  # what another display space rounds
-SEED_COLOUR = "#ffd166"
 SEED_VOXELS = 1.5  # diameter of a seed on the screen, at least,
 SEED_FRACTION = 1 / 60  # and at least this fraction of the longest side of the volume
 NO_SEEDS = PlacedSeeds(own=no_values(0))
@@ -133,7 +132,7 @@ class SeedLayer:
                 ndim=3,
                 name="Seeds",
                 features=no_values(0),
-                face_color=SEED_COLOUR,
+                face_color="#ffd166",
                 border_color="black",
                 border_width=0.1,
                 blending="translucent_no_depth",  # in front of streamlines in 3-D, to be grabbed

@@ -77,9 +77,8 @@ class DisplaySpace:
         else:
             first = per_mm(grid.unit) * grid.centre_mm - sizes * (np.array(shape) - 1) / 2
             matrix = diagonal(sizes, first) @ np.linalg.inv(affine)
-        return cls._make(
-            grid, sizes, first, axes, flips, matrix @ _zoom(per_mm(grid.unit)), grid.unit
-        )
+        to_display = matrix @ _zoom(per_mm(grid.unit))
+        return cls._make(grid, sizes, first, axes, flips, to_display, grid.unit)
 
     @classmethod
     def identity(cls) -> DisplaySpace:
@@ -144,16 +143,13 @@ class DisplaySpace:
     @property
     def layer_kwargs(self) -> dict[str, Any]:
         """Keyword arguments for ``add_image`` and ``add_labels``: where, and the true affine."""
-        kwargs: dict[str, Any] = {
+        return {
             "scale": self.scale,
             "translate": self.translate,
             "units": self.units,
             "axis_labels": AXIS_LABELS,
-            "metadata": {},
+            "metadata": {} if self.grid is None else {"affine": self.grid.affine},
         }
-        if self.grid is not None:
-            kwargs["metadata"]["affine"] = self.grid.affine
-        return kwargs
 
     def volume(self, array_xyz: Any) -> Any:
         """Bring an array on ``grid``, (x, y, z, ...), to what napari shows: (z, y, x, ...).
@@ -227,10 +223,8 @@ class DisplaySpace:
 
         They are rounded, in the unit of the display.
         """
-        positions = (
-            np.round(self.to_world(points_zyx) * self.per_mm, POSITION_DECIMALS) / self.per_mm
-        )
-        return np.asarray(positions + 0.0)  # no -0
+        shown = np.round(self.to_world(points_zyx) * self.per_mm, POSITION_DECIMALS)
+        return np.asarray(shown / self.per_mm + 0.0)  # no -0
 
 
 def display_space_of_layer(layer: Any) -> DisplaySpace:
@@ -312,11 +306,8 @@ def _canonical_order(
     """Return which voxel axis runs along R, A and S, and whether it runs the other way."""
     orientation = nib.io_orientation(affine)
     i, j, k = (int(np.flatnonzero(orientation[:, 0] == axis)[0]) for axis in range(3))
-    return (i, j, k), (
-        bool(orientation[i, 1] < 0),
-        bool(orientation[j, 1] < 0),
-        bool(orientation[k, 1] < 0),
-    )
+    is_flipped = (orientation[:, 1] < 0).tolist()
+    return (i, j, k), (is_flipped[i], is_flipped[j], is_flipped[k])
 
 
 def _reorder(

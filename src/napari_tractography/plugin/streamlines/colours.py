@@ -184,8 +184,6 @@ def _by_number(
 
 
 length_colours = _by_number("Length", "mm", lambda tractogram: tractogram.lengths_mm)
-# Total turning over length.
-curvature_colours = _by_number("Mean curvature", "1/mm", mean_curvature_per_mm)
 
 
 def weight_colours(
@@ -366,7 +364,9 @@ MODES: dict[str, Mode] = {
     ),
     "length": Mode("length of the streamline, mm", length_colours, is_local=False),
     "mean curvature": Mode(
-        "turning angle over length of the streamline, 1/mm", curvature_colours, is_local=False
+        "turning angle over length of the streamline, 1/mm",
+        _by_number("Mean curvature", "1/mm", mean_curvature_per_mm),
+        is_local=False,
     ),
     WEIGHT: Mode(
         "weight of the streamline, such as SIFT2 gives; grey without",

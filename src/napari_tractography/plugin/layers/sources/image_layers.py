@@ -33,7 +33,7 @@ from ...space.display import (
 )
 from ..fod_opening import FOD_KEY
 from ..on_volume import OnVolume
-from ..volume_layers import fod_grid_of, fod_of, mask_layer_data, mask_of
+from ..volume_layers import SEEN_WITHIN, fod_grid_of, fod_of, mask_layer_data, mask_of
 
 PHANTOM_KEY = "image phantom"  # layer.metadata[PHANTOM_KEY]: its name, of sample images
 OF_IMAGE_KEY = "of image"  # layer.metadata[OF_IMAGE_KEY]: of ODFs the layer of their image
@@ -42,9 +42,6 @@ ANY, BRIGHT, DARK = "bright or dark", "bright", "dark"
 FIBRES = {ANY: None, BRIGHT: True, DARK: False}  # as Fod.from_image takes it
 SCALE_UNITS = tuple(unit for unit in MM_IN if unit != VOXEL)
 POSITION_TOLERANCE = 1e-6  # of the size of the volume
-NAME = "Worked out"
-COLOUR = "#56b4e9"
-OPACITY = 0.25
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +118,7 @@ def take_image(layer: Layer, settings: ImageSettings) -> Fod:
     Raises TractographyError when it cannot be one; then nothing changes.
     """
     fod = fod_of_image(layer, settings)
-    layer.metadata[SETTINGS_KEY], layer.metadata[FOD_KEY] = settings, fod
+    layer.metadata |= {SETTINGS_KEY: settings, FOD_KEY: fod}
     return fod
 
 
@@ -183,13 +180,12 @@ def image_layer(fod: Fod, levels: Sequence[Any], *, name: str) -> Image:
         interpolation2d="linear",
         **space.layer_kwargs,
     )
-    voxel_mm = _voxel_mm(fod.grid)
+    voxel_mm, tissue = _voxel_mm(fod.grid), None
     fibres = next(name for name, bright in FIBRES.items() if bright == source.bright)
-    tissue = None
     if source.mask is not None:
         tissue = Layer.create(*mask_layer_data(source.mask, fod.grid, f"{name} tissue"))
     settings = ImageSettings(source.sigma_mm / voxel_mm, source.rho_mm / voxel_mm, fibres, tissue)
-    layer.metadata[SETTINGS_KEY], layer.metadata[FOD_KEY] = settings, fod
+    layer.metadata |= {SETTINGS_KEY: settings, FOD_KEY: fod}
     return layer
 
 
@@ -229,10 +225,10 @@ def worked_out_layer(fod: Fod) -> WorkedOut:
     volume, space = _worked_out(fod)
     layer = WorkedOut(
         volume,
-        name=NAME,
-        colormap={0: "transparent", 1: COLOUR, None: "transparent"},
-        opacity=OPACITY,
-        blending="translucent_no_depth",  # in 3-D streamlines are seen inside
+        name="Worked out",
+        colormap={0: "transparent", 1: "#56b4e9", None: "transparent"},
+        opacity=0.25,
+        blending=SEEN_WITHIN,
         scale=space.scale,
         translate=space.translate,
     )
