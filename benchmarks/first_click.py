@@ -119,7 +119,7 @@ class Click:
         if {"kernel", "streamlines"} <= self.at.keys():
             self._ticks.stop()
             self.panel.close_session()
-            while self.panel.runs.n_workers:  # a thread that outlives the program ends it badly
+            while self.panel.runs.working:  # a thread that outlives the program ends it badly
                 get_qapp().processEvents()
             self.viewer.close()
             get_qapp().quit()

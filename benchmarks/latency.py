@@ -204,7 +204,7 @@ class SeedDrag:
         """End what is under way."""
         self.runs.close()
         self.session.close()
-        while self.runs.n_workers:  # a thread that outlives the program ends it badly
+        while self.runs.working:  # a thread that outlives the program ends it badly
             self.application.processEvents()
 
     def _leave(self, _run: Any) -> None:

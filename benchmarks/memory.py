@@ -73,7 +73,7 @@ def track(panel: TractographyPanel, n: int) -> None:
     """Track n seeds in the whole FOD."""
     panel.set_parameters(source="whole FOD", n_total=n)
     panel.run()
-    while panel.runs.is_busy or panel.runs.n_workers:
+    while panel.runs.is_busy or panel.runs.working:
         QApplication.processEvents()
     settled()
 

@@ -43,7 +43,7 @@ def test_runs_that_are_started_and_cancelled_are_let_go(
         qtbot.wait(wait_ms)
         panel.runs.cancel()
     settle(panel)
-    qtbot.waitUntil(lambda: not panel.runs.n_workers and not tracking_threads(), timeout=WAIT_MS)
+    qtbot.waitUntil(lambda: not panel.runs.working and not tracking_threads(), timeout=WAIT_MS)
     assert len(started) == 8
     references = [weakref.ref(run) for run in started]
     started.clear()

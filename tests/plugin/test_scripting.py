@@ -56,7 +56,7 @@ def test_the_blocks_of_the_page_run(
     exec(compile(blocks[2], PAGE.name, "exec"), names)
     assert names["layer"].colour_by == "length"
     exec(compile(blocks[3], PAGE.name, "exec"), names)
-    qtbot.waitUntil(lambda: not panel.runs.is_busy and not panel.runs.is_settling)
+    qtbot.waitUntil(lambda: not panel.runs.is_busy and not panel.runs.settle.isActive())
     moved = panel.session.tractogram
     assert moved.digest() != same.digest()
     np.testing.assert_allclose(

@@ -290,7 +290,7 @@ def test_errors_of_a_moving_hand_are_not_told_again_and_again(
 ) -> None:
     panel = open_model(cross)
     panel.session.add_seeds_mm([[500.0, 0, 0]])
-    panel.runs.settle_ms = 3_600_000
+    panel.runs.settle.setInterval(3_600_000)
     panel.live.setChecked(True)
     for step in range(10):
         panel.session.move_seed(0, np.array([0.0, 0.0, 500.0 + step]))
@@ -337,7 +337,7 @@ def test_closing_during_a_run_leaves_no_thread(
     close(panel)
     assert panel.runs.current is None
     qtbot.waitUntil(lambda: not tracking_threads(), timeout=WAIT_MS)
-    qtbot.waitUntil(lambda: not panel.runs.n_workers, timeout=WAIT_MS)
+    qtbot.waitUntil(lambda: not panel.runs.working, timeout=WAIT_MS)
     assert not finished
     left = {t for t in set(threading.enumerate()) - before if "Dummy" not in t.name}
     assert not left

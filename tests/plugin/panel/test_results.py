@@ -378,7 +378,7 @@ def test_a_preview_that_is_left_alone_is_marked_as_one(
     panel = open_model(cross)
     panel.session.add_seeds_mm(MIDDLE)
     panel.set_parameters(n_per_seed=3 * FIRST_GUESS)
-    panel.runs.settle_ms = 3_600_000
+    panel.runs.settle.setInterval(3_600_000)
     panel.live.setChecked(True)
     settle(panel)
     assert f"preview of {FIRST_GUESS:,}" in panel.results.label.text()
@@ -451,7 +451,7 @@ def test_no_word_of_preparing_stays_when_that_is_over(
     assert panel.results.progress.maximum() > 0
     assert not panel.cancel_button.isEnabled()
     assert "engine" not in panel.results.label.text()
-    qtbot.waitUntil(lambda: not panel.runs.n_workers, timeout=WAIT_MS)
+    qtbot.waitUntil(lambda: not panel.runs.working, timeout=WAIT_MS)
 
 
 @pytest.mark.parametrize("theme", ["dark", "light"])

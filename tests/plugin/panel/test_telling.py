@@ -66,7 +66,7 @@ def test_nothing_stays_of_a_run_that_live_replaces(
 ) -> None:
     panel = open_model(cross)
     panel.session.add_seeds_mm(MIDDLE)
-    panel.runs.settle_ms = 3_600_000
+    panel.runs.settle.setInterval(3_600_000)
     held_runs.set()
     panel.run()
     settle(panel)

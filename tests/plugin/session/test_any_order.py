@@ -250,7 +250,7 @@ def test_what_is_saved_is_what_was_seen(
     hand.run()
     qtbot.wait(1000)
     panel.runs.cancel()  # what is asked for may take minutes
-    qtbot.waitUntil(lambda: not (panel.runs.is_busy or panel.runs.n_workers), timeout=WAIT_MS)
+    qtbot.waitUntil(lambda: not (panel.runs.is_busy or panel.runs.working), timeout=WAIT_MS)
     seen = shown(panel)
     first, second = tmp_path / "first.tracts.json", tmp_path / "second.tracts.json"
     assert panel.project.save(first), hand.done

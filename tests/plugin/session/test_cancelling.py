@@ -36,7 +36,7 @@ def test_cancel_keeps_what_has_arrived_and_nothing_follows(
     assert log.events[-1] == "cancelled"  # at once
     assert panel.runs.current is None
     qtbot.waitUntil(lambda: log.count("kept") == 1, timeout=WAIT_MS)
-    qtbot.waitUntil(lambda: not tracking_threads() and not panel.runs.n_workers, timeout=WAIT_MS)
+    qtbot.waitUntil(lambda: not tracking_threads() and not panel.runs.working, timeout=WAIT_MS)
     assert log.count("advanced") == advanced
     assert log.count("finished") == 0
     kept = session.tractogram
@@ -65,7 +65,7 @@ def test_cancel_before_anything_arrived_keeps_the_result_before(
     panel.run()
     panel.runs.cancel()
     gate.set()
-    qtbot.waitUntil(lambda: not panel.runs.n_workers, timeout=WAIT_MS)
+    qtbot.waitUntil(lambda: not panel.runs.working, timeout=WAIT_MS)
     assert session.tractogram is before
     assert session.streamlines_layer.tractogram is before
 
@@ -95,7 +95,7 @@ def test_a_run_that_only_waited_leaves_the_result_before(
     qtbot.wait(50)
     assert len(session.streamlines_layer.tractogram) == len(before)
     panel.cancel_button.click()
-    qtbot.waitUntil(lambda: not panel.runs.n_workers, timeout=WAIT_MS)
+    qtbot.waitUntil(lambda: not panel.runs.working, timeout=WAIT_MS)
     assert log.events == ["started", "cancelled"]
     assert session.tractogram is before
     assert session.streamlines_layer.tractogram is before
@@ -141,7 +141,7 @@ def test_what_is_kept_of_a_cancelled_run_comes_in_place_of_nothing_newer(
     panel.run()
     qtbot.waitUntil(lambda: log.count("finished") == 1, timeout=WAIT_MS)
     gate.set()
-    qtbot.waitUntil(lambda: not panel.runs.n_workers, timeout=WAIT_MS)
+    qtbot.waitUntil(lambda: not panel.runs.working, timeout=WAIT_MS)
     assert log.count("kept") == 0
     assert session.tractogram.n_seeds == 25
     assert not panel.runs.is_busy

@@ -190,7 +190,7 @@ def test_a_seed_is_dragged_live_and_all_is_tracked_when_it_is_let_go(
     viewer, session = panel.viewer, panel.session
     session.add_seeds_mm(PLACES[:1])
     panel.set_parameters(n_per_seed=FIRST_GUESS)
-    panel.runs.settle_ms = 3_600_000  # resting alone is not enough
+    panel.runs.settle.setInterval(3_600_000)  # resting alone is not enough
     panel.runs.pace.learn(100, 0.01)
     viewer.dims.ndisplay = ndisplay
     viewer.reset_view()
@@ -225,7 +225,7 @@ def test_each_preview_is_shown_though_the_hand_seems_to_rest_before_it_is_there(
     session = panel.session
     session.add_seeds_mm(PLACES[:1])
     panel.set_parameters(n_per_seed=2 * FIRST_GUESS)
-    panel.runs.settle_ms = 3_600_000
+    panel.runs.settle.setInterval(3_600_000)
     panel.runs.pace.learn = lambda n, seconds: None
     gate, track_in_thread = threading.Semaphore(0), runs.preview_of
 

@@ -76,7 +76,7 @@ def test_a_new_run_takes_the_place_of_the_one_under_way(
     settle(panel)
     assert log.count("finished") == 1
     assert session.tractogram.n_seeds == 25
-    qtbot.waitUntil(lambda: not panel.runs.n_workers, timeout=WAIT_MS)
+    qtbot.waitUntil(lambda: not panel.runs.working, timeout=WAIT_MS)
     assert session.streamlines_layer.tractogram.n_seeds == 25
 
 
@@ -355,4 +355,4 @@ def test_an_edit_while_streamlines_arrive_ends_a_run_of_live_but_not_of_a_person
         assert panel.session.tractogram.n_seeds == n
         assert not panel.session.has_edits
         assert "edits of the result before were dropped" in panel.results.label.text()
-    qtbot.waitUntil(lambda: not panel.runs.n_workers, timeout=WAIT_MS)
+    qtbot.waitUntil(lambda: not panel.runs.working, timeout=WAIT_MS)

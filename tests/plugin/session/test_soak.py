@@ -70,7 +70,7 @@ def test_live_mode_holds_no_more_after_many_moves(
     panel = open_model(cross)
     session = panel.session
     session.add_seeds_mm(np.zeros((1, 3)))
-    panel.runs.settle_ms = 5
+    panel.runs.settle.setInterval(5)
     panel.live.setChecked(True)
 
     def play(n: int) -> None:
@@ -100,7 +100,7 @@ def test_runs_that_are_cancelled_hold_no_more_after_many(
             panel.run()
             qtbot.wait(k % 5)
             panel.runs.cancel()
-        qtbot.waitUntil(lambda: not panel.runs.n_workers, timeout=WAIT_MS)
+        qtbot.waitUntil(lambda: not panel.runs.working, timeout=WAIT_MS)
         settle(panel)
         # What had arrived of a run is kept, more or less of it: the last one goes to its end.
         panel.set_parameters(n_per_seed=FEW)

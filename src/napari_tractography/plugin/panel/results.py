@@ -227,7 +227,7 @@ class Results(QWidget):  # type: ignore[misc]
         if runs.is_awaiting:
             return AWAITING
         request = session.state.result_request
-        if runs.live and runs.is_settling:
+        if runs.live and runs.settle.isActive():
             return ""  # another result is on the way
         if session.tractogram is None or request is None:
             return ""

@@ -10,6 +10,7 @@ import logging
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -212,7 +213,7 @@ def _track(opening: Opening, execution: Execution) -> Iterator[BundleProgress]:
                 else:
                     yield BundleProgress(bundle.name, (number + item) / len(bundles))
             if result is not None:
-                yield _edited(bundle, BundleProgress(bundle.name, done, result))
+                yield _edited(bundle, done, result)
         except TractographyError as error:
             yield BundleProgress(bundle.name, done, problem=str(error))
         except Exception as error:  # a defect: logged in full, shown as a sentence
@@ -233,16 +234,15 @@ def _one(opening: Opening, bundle: Bundle, execution: Execution) -> Iterator[flo
     parts: list[Tractogram] = []
     tried, wanted = 0, max(len(inputs.seeds), 1)
     report = Report()
-    chunks = iter_chunks(inputs, execution, report=report)
-    try:
+    with closing(iter_chunks(inputs, execution, report=report)) as chunks:
         for chunk in chunks:
             if opening.cancelled.is_set():
                 return
             parts.append(chunk)
             tried += chunk.n_seeds
             yield min(tried / wanted, 1.0)
-    finally:
-        chunks.close()
+    # Where it gives up early it has what those have that were cancelled.
+    gives_up = inputs.max_seeds is not None and inputs.between is None
     seeding = seeding_of(source, inputs)
     if seeding is None:
         raise InvalidSeedsError("its seeds cannot be shown in the panel.")
@@ -256,27 +256,19 @@ def _one(opening: Opening, bundle: Bundle, execution: Execution) -> Iterator[flo
         tissues=inputs.tissues,
         select=inputs.select,
         execution=execution,
-        arrived=_arrived(inputs, parts),
+        arrived=Arrived(sum(map(len, parts)), tried) if gives_up else None,
     )
     yield Result(source.weighted(Tractogram.concatenate(parts)), request, report=report)
 
 
-def _edited(bundle: Bundle, made: BundleProgress) -> BundleProgress:
+def _edited(bundle: Bundle, done: float, result: Result) -> BundleProgress:
     """Return streamlines with what the edits of their bundle leave of them."""
     edits, _ = split_filters(bundle.source)
-    assert made.result is not None
     try:
-        edited = EditState.after(made.result.whole, edits) if edits else None
+        edited = EditState.after(result.whole, edits) if edits else None
     except TractographyError as error:
-        return dataclasses.replace(made, problem=str(error))
-    return dataclasses.replace(made, edited=edited)
-
-
-def _arrived(inputs: TrackingInput, parts: Sequence[Tractogram]) -> Arrived | None:
-    """Return how much there is of a run that gives up early, as those that were cancelled do."""
-    if inputs.max_seeds is None or inputs.between is not None:
-        return None
-    return Arrived(sum(map(len, parts)), sum(part.n_seeds for part in parts))
+        return BundleProgress(bundle.name, done, result, problem=str(error))
+    return BundleProgress(bundle.name, done, result, edited)
 
 
 def split_filters(source: Source) -> tuple[tuple[Edit, ...], tuple[Edit, ...]]:

@@ -58,8 +58,8 @@ class RunControl:
         self._is_full_due = False  # whether all is tracked once the preview under way is shown
         self._is_waiting = False  # whether a change was not followed, to keep edits by hand
         self._awaited: FodOpening | None = None  # a run begins when this has been read
-        self._working: set[Run] = set()  # whose threads have not ended
-        self._settle = delayed(None, SETTLE_MS, self._track_all)
+        self.working: set[Run] = set()  # whose threads have not ended, given up or not
+        self.settle = delayed(None, SETTLE_MS, self._track_all)  # until Live tracks all
         session.changed.connect(self._on_changed)
         session.released.connect(self._on_released)
         session.edited.connect(self._on_edited)
@@ -75,24 +75,6 @@ class RunControl:
     def is_awaiting(self) -> bool:
         """Whether a run is to begin when the FOD has been read."""
         return self._awaited is not None
-
-    @property
-    def n_workers(self) -> int:
-        """Number of threads that have not ended, those of runs that were given up included."""
-        return len(self._working)
-
-    @property
-    def settle_ms(self) -> int:
-        """Milliseconds after the last change before Live tracks all streamlines."""
-        return int(self._settle.interval())
-
-    @settle_ms.setter
-    def settle_ms(self, milliseconds: int) -> None:
-        self._settle.setInterval(milliseconds)
-
-    @property
-    def is_settling(self) -> bool:
-        return bool(self._settle.isActive())
 
     @property
     def is_waiting(self) -> bool:
@@ -111,7 +93,7 @@ class RunControl:
             if not preview:
                 self._await_fod()
             return None
-        self._settle.stop()
+        self.settle.stop()
         self._is_full_due &= preview
         try:
             n_preview = self.pace.n_streamlines if preview else None
@@ -129,7 +111,7 @@ class RunControl:
             self._changed_at = 0.0
         self.current = run
         self._is_outdated = self._is_full = self._is_waiting = False
-        self._working.add(run)
+        self.working.add(run)
         done = partial(self._on_worker_done, run)
         iterate(partial(work, run), partial(self._on_yield, run), done)
         self.started.emit(run)
@@ -137,7 +119,7 @@ class RunControl:
 
     def cancel(self) -> None:
         """End the run under way; what has arrived becomes the result, and `kept` follows."""
-        self._settle.stop()
+        self.settle.stop()
         self._await(None)
         run = self.current
         if run is None:
@@ -239,7 +221,7 @@ class RunControl:
             self._is_outdated = True
         else:
             self.start(preview=True)
-        self._settle.start()
+        self.settle.start()
 
     @property
     def _has_all(self) -> bool:
@@ -249,7 +231,7 @@ class RunControl:
 
     def _stop_following(self) -> None:
         """Follow nothing until something changes."""
-        self._settle.stop()
+        self.settle.stop()
         self._is_full_due = self._is_outdated = self._is_waiting = False
         self._is_full, run = self._has_all, self.current
         if run is not None and run.is_live:
@@ -261,8 +243,8 @@ class RunControl:
         self.session.drop_arriving(run.bundle)
 
     def _on_released(self) -> None:
-        if self._settle.isActive():
-            self._settle.stop()
+        if self.settle.isActive():
+            self.settle.stop()
             self._track_all()
 
     def _on_edited(self) -> None:
@@ -280,8 +262,8 @@ class RunControl:
         if run is not None and not run.is_live:
             run.drops_edits = True  # the person asked for it: it continues, and says so at its end
             return
-        self._is_waiting = self._settle.isActive() or run is not None
-        self._settle.stop()
+        self._is_waiting = self.settle.isActive() or run is not None
+        self.settle.stop()
         if run is not None:
             self._drop(run)
             self.cancelled.emit(run)
@@ -302,7 +284,7 @@ class RunControl:
         """Start what has to come after a preview that ended."""
         if self._is_outdated and self.live:
             if self.start(preview=True) is None or not self._is_full_due:
-                self._settle.start()
+                self.settle.start()
         elif self._is_full_due:
             self._is_full_due = False
             self._track_all()
@@ -310,7 +292,7 @@ class RunControl:
     # -- what arrives --------------------------------------------------------------------------
 
     def _on_worker_done(self, run: Run) -> None:
-        self._working.discard(run)
+        self.working.discard(run)
         if self._ending is run:  # it failed after it was cancelled
             self._ending = None
         if self.current is run:  # it ended without a result

@@ -9,6 +9,7 @@ import logging
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import dataclass
 
 from ...errors import TractographyError
@@ -108,15 +109,13 @@ def work(run: Run) -> Iterator[Tractogram | Finished | Failure]:
                 yield Finished(found)
             return
         chunks = iter_chunks(request.tracking_input(), request.execution, report=run.report)
-        try:
+        with closing(chunks):  # which cancels the kernels and waits for their threads
             for chunk in chunks:
                 if run.cancelled.is_set():
                     break
                 joining.take(chunk)  # at the end its points are not in memory twice
                 yield chunk
                 del chunk
-        finally:
-            chunks.close()  # cancels the kernels and waits for their threads
         if run.kept or not run.cancelled.is_set():
             whole = joining.columns()
             yield Finished(

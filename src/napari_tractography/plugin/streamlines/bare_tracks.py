@@ -274,10 +274,6 @@ class BareTracks(Tracks):  # type: ignore[misc]
                 "number."
             )
 
-    def _base_extent(self) -> Any:
-        """Return what napari computes from ``_extent_data`` and the transform."""
-        return Tracks.extent.func(self)
-
     def _update_thumbnail(self) -> None:
         image = np.zeros_like(self.thumbnail, dtype=np.float32)
         size = len(image)

@@ -27,8 +27,9 @@ Paint = Callable[..., Colours]  # of a tractogram and values, one a streamline o
 class Colouring:
     """How the streamlines of a layer are coloured."""
 
-    def __init__(self, mode: str) -> None:
+    def __init__(self, mode: str, colormap: str) -> None:
         self.mode = mode  # one of `modes`
+        self.colormap = colormap  # of the modes that have numbers
         self.colour: RGBA = DEFAULT_COLOUR  # RGBA of the mode "one colour"
         self.axis: Axis | None = None  # of the modes that are angles about one
         self._values: Values | None = None
@@ -56,16 +57,15 @@ class Colouring:
             self.mode = "direction"
         return True
 
-    def of(self, shown: DrawnSubset, *, colormap: str, part: Tractogram | None = None) -> Colours:
+    def of(self, shown: DrawnSubset, part: Tractogram | None = None) -> Colours:
         """Return the colours of what is drawn, or of a part of it."""
         drawn = shown.tractogram if part is None else part
         if self.mode == VALUES and self._values is not None and self._paint is not None:
             values = self._values
             numbers = values(drawn) if callable(values) else shown.values_of(values)
-            return self._paint(drawn, numbers, colormap=colormap)
-        return MODES[self.mode].colours(
-            drawn, colour=self.colour, colormap=colormap, axis=self.axis
-        )
+            return self._paint(drawn, numbers, colormap=self.colormap)
+        look = {"colour": self.colour, "colormap": self.colormap, "axis": self.axis}
+        return MODES[self.mode].colours(drawn, **look)
 
     def copy(self, shown: DrawnSubset) -> Colouring:
         """Return a copy for another layer that shows the same.
@@ -77,12 +77,9 @@ class Colouring:
             same._values = shown.spread(self._values(shown.tractogram))
         return same
 
-    def of_more(
-        self, shown: DrawnSubset, before: Colours, chunk: Tractogram, *, colormap: str
-    ) -> Colours:
+    def of_more(self, shown: DrawnSubset, before: Colours, chunk: Tractogram) -> Colours:
         """Return the colours after a chunk was added to what is drawn, colouring only that."""
-        added = self.of(shown, colormap=colormap, part=chunk)
+        added = self.of(shown, chunk)
         if added.categories != before.categories:
-            return self.of(shown, colormap=colormap)  # new kinds: the legend has more entries
-        rgba = np.concatenate([before.rgba, added.rgba])
-        return replace(added, rgba=rgba)
+            return self.of(shown)  # new kinds: the legend has more entries
+        return replace(added, rgba=np.concatenate([before.rgba, added.rgba]))

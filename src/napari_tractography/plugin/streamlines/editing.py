@@ -84,7 +84,7 @@ class Editor:
         self.layer = layer  # Streamlines
         # Document that the layer belongs to, where undo and redo go; None for steps of its own.
         self.history: Any = None
-        self._busy = Flag()
+        self.is_showing = Flag()  # whether the layer is being given what edits have left
         self._whole: Tractogram | None = None  # as long as nothing is edited
         self._state: EditState | None = None  # as _whole
         self._passing: NDArray[np.bool_] | None = None  # of the base; None: all
@@ -101,7 +101,7 @@ class Editor:
 
     def begin(self) -> None:
         """Forget all edits: the layer is about to show something else, unless by an edit."""
-        if not self._busy:
+        if not self.is_showing:
             self._whole = self._state = self._passing = None
             self._past, self._future = [], []
 
@@ -142,11 +142,6 @@ class Editor:
     def is_cut(self) -> bool:
         """Whether edits did more than choose among streamlines."""
         return self._state is not None and bool(self._state.before)
-
-    @property
-    def is_showing(self) -> bool:
-        """Whether the layer is about to show what edits have left."""
-        return bool(self._busy)
 
     @property
     def n_selected(self) -> int:
@@ -303,7 +298,7 @@ class Editor:
         if state.base is not now.base:
             self._passing = None
         self._state = state
-        with self._busy:
+        with self.is_showing:
             kept = self.kept
             whole = len(kept) == len(state.base)
             self.layer.tractogram = state.base if whole else state.base.chosen(kept)
@@ -311,7 +306,7 @@ class Editor:
         self.changed.emit()
 
     def _on_layer(self, _event: Any = None) -> None:
-        if not self._busy:
+        if not self.is_showing:
             self.changed.emit()
 
 

@@ -125,8 +125,8 @@ class Streamlines(BareTracks):
     ) -> None:
         space = DisplaySpace.identity() if space is None else space
         self._max_vertices = int(positive("max_vertices", max_vertices))
-        self._colouring = Colouring(known("colour_by", colour_by, MODES))
-        self._map_name = known("colormap", colormap, AVAILABLE_COLORMAPS)
+        known("colormap", colormap, AVAILABLE_COLORMAPS)
+        self._colouring = Colouring(known("colour_by", colour_by, MODES), colormap)
         self._shown = DrawnSubset(Tractogram.empty(), space, self._max_vertices)
         self._colours: Colours = single_colour(self._shown.tractogram)
         self._selected = np.empty(0, dtype=np.int64)
@@ -182,9 +182,8 @@ class Streamlines(BareTracks):
         self.editor.begin()
         room = self._max_vertices - len(self._shown.xyz)
         if self._shown.chosen is None and chunk.n_points <= room and self._colouring.is_local:
-            more, colormap = self._shown.with_more(chunk), self.colormap
-            colours = self._colouring.of_more(more, self._colours, chunk, colormap=colormap)
-            self._changed(more, colours)
+            more = self._shown.with_more(chunk)
+            self._changed(more, self._colouring.of_more(more, self._colours, chunk))
         else:
             whole = Tractogram.concatenate([self._shown.whole, chunk])
             crowded = whole.n_points > self._max_vertices
@@ -192,7 +191,7 @@ class Streamlines(BareTracks):
 
     def _show(self, tractogram: Tractogram, max_vertices: int) -> None:
         shown = DrawnSubset(tractogram, self.space, max_vertices)
-        self._changed(shown, self._colouring.of(shown, colormap=self.colormap))
+        self._changed(shown, self._colouring.of(shown))
 
     @property
     def max_vertices(self) -> int:
@@ -231,11 +230,11 @@ class Streamlines(BareTracks):
     @property
     def colormap(self) -> str:
         """Name of the colormap of the modes that have numbers, one of napari's."""
-        return self._map_name
+        return self._colouring.colormap
 
     @colormap.setter
     def colormap(self, name: str) -> None:
-        self._map_name = known("colormap", name, AVAILABLE_COLORMAPS)
+        self._colouring.colormap = known("colormap", name, AVAILABLE_COLORMAPS)
         self._recolour()
         self.events.colormap()
 
@@ -333,7 +332,7 @@ class Streamlines(BareTracks):
 
     def _recolour(self) -> None:
         if self._ready:
-            self._colours = self._colouring.of(self._shown, colormap=self.colormap)
+            self._colours = self._colouring.of(self._shown)
             self._forget_views()
 
     def _changed(self, shown: DrawnSubset, colours: Colours) -> None:
@@ -537,7 +536,7 @@ class Streamlines(BareTracks):
 
         Where there is a volume, the sliders of the viewer keep stopping at its slices.
         """
-        return on_slices(self._base_extent(), self.space)
+        return on_slices(BareTracks.extent.func(self), self.space)
 
     # What lies under the cursor.
 
