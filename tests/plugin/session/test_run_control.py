@@ -88,7 +88,7 @@ def test_live_follows_the_hand_and_queues_nothing(
     session = panel.session
     session.add_seeds_mm(MIDDLE)
     panel.runs.pace.learn = lambda n, seconds: None  # the same number at any speed
-    panel.runs.settle_ms = 3_600_000
+    panel.runs.settle.setInterval(3_600_000)
     panel.set_parameters(n_per_seed=3 * FIRST_GUESS, radius_mm=1.0)
     gate, track_in_thread = threading.Event(), runs.preview_of
 
@@ -125,7 +125,7 @@ def test_a_hand_that_never_rests_sees_previews_too(
     finished: list[Any] = []
     panel.runs.finished.connect(finished.append)
     rng = np.random.default_rng(1)
-    panel.runs.settle_ms = 3_600_000
+    panel.runs.settle.setInterval(3_600_000)
     panel.live.setChecked(True)
     deadline = time.monotonic() + WAIT_MS / 1000  # the first may have to compile
     while len(finished) < 3 and time.monotonic() < deadline:
@@ -142,11 +142,11 @@ def test_live_with_few_streamlines_tracks_once(
     panel = open_model(cross)
     session = panel.session
     session.add_seeds_mm(MIDDLE)
-    panel.runs.settle_ms = 5
+    panel.runs.settle.setInterval(5)
     log = Log(panel.runs)
     panel.live.setChecked(True)
     settle(panel)
-    qtbot.waitUntil(lambda: not panel.runs.is_settling)
+    qtbot.waitUntil(lambda: not panel.runs.settle.isActive())
     settle(panel)
     assert log.count("started") == 1
 
@@ -170,8 +170,8 @@ def test_live_off_stops_what_was_to_come(
     log = Log(panel.runs)
     panel.live.setChecked(True)
     panel.live.setChecked(False)
-    panel.runs.settle_ms = 5
-    qtbot.waitUntil(lambda: not panel.runs.is_settling)
+    panel.runs.settle.setInterval(5)
+    qtbot.waitUntil(lambda: not panel.runs.settle.isActive())
     settle(panel)
     assert log.count("started") == 1
 
@@ -260,8 +260,8 @@ def test_live_waits_where_the_result_was_edited_and_undo_lets_it_go_on(
     open_model: Any, cross: Any, settle: Any, qtbot: Any
 ) -> None:
     panel = live_panel(open_model, cross, settle)
-    panel.runs.settle_ms = 5
-    qtbot.waitUntil(lambda: not panel.runs.is_settling and not panel.runs.is_busy)
+    panel.runs.settle.setInterval(5)
+    qtbot.waitUntil(lambda: not panel.runs.settle.isActive() and not panel.runs.is_busy)
     whole = panel.session.tractogram.digest()
     edited = delete_some(panel)
     log = Log(panel.runs)
@@ -294,7 +294,7 @@ def test_live_waits_where_the_result_was_edited_and_undo_lets_it_go_on(
 
 def test_run_drops_edits_and_says_so(open_model: Any, cross: Any, settle: Any, qtbot: Any) -> None:
     panel = live_panel(open_model, cross, settle)
-    qtbot.waitUntil(lambda: not panel.runs.is_settling)
+    qtbot.waitUntil(lambda: not panel.runs.settle.isActive())
     whole = panel.session.tractogram.digest()
     delete_some(panel)
     panel.run_button.click()
@@ -311,7 +311,7 @@ def test_an_edit_of_a_preview_holds_back_the_full_run(
 ) -> None:
     """Live was about to track all when the preview was edited."""
     panel = live_panel(open_model, cross, settle, n_per_seed=3 * FIRST_GUESS)
-    panel.runs.settle_ms = 3_600_000
+    panel.runs.settle.setInterval(3_600_000)
     panel.session.move_seed(0, np.array([0.0, 0.0, 1.0]))
     settle(panel)
     assert panel.session.state.result_request.is_preview

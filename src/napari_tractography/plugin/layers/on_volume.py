@@ -115,10 +115,7 @@ class SurfaceOnVolume(OnVolume, Surface):  # type: ignore[misc]
 
 
 def sliced_by(mixin: type, state: object, *args: Any) -> Any:
-    """Return napari's slicing state of a layer, made of `args`, with methods of a class before it.
-
-    As it is where napari slices otherwise.
-    """
+    """Return napari's slicing state of a layer, made of `args`, with methods before its own."""
     base: Any = type(state)
     return _with(mixin, base)(*args)
 

@@ -195,8 +195,9 @@ class SeedLayer:
             self.points_added.emit([int(index) % n for index in event.data_indices])
 
     def _on_features(self, _event: Any) -> None:
-        # With another number points are about to come or to go.
-        if not self._is_showing and len(self.read()) == len(self.shown):
+        if self._is_showing or self.layer is None:
+            return
+        if len(self.layer.data) == len(self.shown):  # else points are about to come or to go
             self._emit_changes()
 
     def _emit_changes(self) -> None:
@@ -209,9 +210,9 @@ class SeedLayer:
 
 def _are_same(some: PlacedSeeds, others: PlacedSeeds, tolerance_mm: float = 0.0) -> bool:
     """Return whether seeds lie at the same positions with the same values of their own."""
-    if len(some) != len(others) or not np.allclose(
-        some.positions_mm, others.positions_mm, rtol=0, atol=tolerance_mm
-    ):
+    if len(some) != len(others):
+        return False
+    if (np.abs(some.positions_mm - others.positions_mm) > tolerance_mm).any():
         return False
     one, other = ({**no_values(len(seeds)), **seeds.own} for seeds in (some, others))
     return all(np.array_equal(one[name], other[name], equal_nan=True) for name in OWN)

@@ -237,7 +237,7 @@ class Session:
         has_moved = (old is None or state.fod is not old.fod) and self._show_fod()
         for name, watch in self._watches.items():
             if old is None or getattr(state, name) is not getattr(old, name):
-                watch.layer = see_within(self.layer_of(name))
+                watch.layer = see_within(self._layer_of(getattr(state, name)))
         for number, each in now.bundles.items():
             known = before.bundles.get(number)
             if each is not known:
