@@ -118,7 +118,7 @@ def take_image(layer: Layer, settings: ImageSettings) -> Fod:
     Raises TractographyError when it cannot be one; then nothing changes.
     """
     fod = fod_of_image(layer, settings)
-    layer.metadata |= {SETTINGS_KEY: settings, FOD_KEY: fod}
+    layer.metadata.update({SETTINGS_KEY: settings, FOD_KEY: fod})
     return fod
 
 
@@ -185,7 +185,7 @@ def image_layer(fod: Fod, levels: Sequence[Any], *, name: str) -> Image:
     if source.mask is not None:
         tissue = Layer.create(*mask_layer_data(source.mask, fod.grid, f"{name} tissue"))
     settings = ImageSettings(source.sigma_mm / voxel_mm, source.rho_mm / voxel_mm, fibres, tissue)
-    layer.metadata |= {SETTINGS_KEY: settings, FOD_KEY: fod}
+    layer.metadata.update({SETTINGS_KEY: settings, FOD_KEY: fod})
     return layer
 
 
