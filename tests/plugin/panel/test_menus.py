@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from hands import WAIT_MS
 from qtpy.QtGui import QGuiApplication
-from qtpy.QtWidgets import QProgressDialog
+from qtpy.QtWidgets import QFileDialog, QProgressDialog
 from reading import ReadPage
 
 from napari_tractography.errors import FileError, InvalidFodError, InvalidTractogramError
@@ -21,9 +21,9 @@ from napari_tractography.plugin.layers import tubes as figures
 from napari_tractography.plugin.layers.tubes import TUBE_SIDES
 from napari_tractography.plugin.panel import menus as module
 from napari_tractography.plugin.panel.display import pictures
-from napari_tractography.plugin.panel.display.figure_dialog import OptionsDialog
-from napari_tractography.plugin.panel.page_form import PageForm
+from napari_tractography.plugin.panel.display.pictures import OptionsDialog
 from napari_tractography.plugin.panel.widgets import busy_dialog
+from napari_tractography.plugin.panel.widgets.controls import set_values
 from napari_tractography.streamlines.tractogram import load_tractogram
 
 
@@ -209,18 +209,17 @@ def test_a_page_is_asked_for_what_it_says_and_what_is_in_it(panel, tmp_path, mon
 
     def answer(is_wanted):
         def exec_(dialog):
-            (form,) = dialog.findChildren(PageForm)
-            asked.append(form.live.text())
-            form.title.setText(" A page ")
-            form.caption.setText("What is seen.")
-            form.every.setValue(3)
-            form.live.setChecked(True)
+            controls = {control.name: control for control in panel.export.page_controls}
+            assert dialog.isAncestorOf(controls["live"].native)
+            asked.append(controls["live"].native.text())
+            values = {"title": " A page ", "caption": "What is seen.", "every": 3, "live": True}
+            set_values(controls.values(), values)
             dialog.done(is_wanted)
             return is_wanted
 
         monkeypatch.setattr(OptionsDialog, "exec", exec_)
 
-    monkeypatch.setattr(module.QFileDialog, "getSaveFileName", lambda *_: (str(path), ""))
+    monkeypatch.setattr(QFileDialog, "getSaveFileName", lambda *_: (str(path), ""))
     answer(OptionsDialog.DialogCode.Rejected)
     panel.export.ask_page()
     assert not path.exists()

@@ -1,7 +1,4 @@
-"""The Bundles section of the panel: a list of bundles, and what is done to the active one.
-
-Called by the panel.
-"""
+"""The Bundles section of the panel: a list of bundles, and what is done to the active one."""
 
 from __future__ import annotations
 
@@ -157,7 +154,6 @@ class BundleSection(QWidget):  # type: ignore[misc]
     # -- what it shows -------------------------------------------------------------------------
 
     def refresh(self) -> None:
-        """Show the bundles as they are."""
         bundles, table = self.bundles.bundles, self.table
         with self._is_showing:
             if table.rowCount() != len(bundles):
@@ -253,7 +249,6 @@ class BundleSection(QWidget):  # type: ignore[misc]
             colour.setIcon(_icon(_swatch(mode, state.colour)))
 
     def changeEvent(self, event: QEvent) -> None:  # noqa: N802 - Qt's name
-        """Take up the colours of another theme."""
         super().changeEvent(event)
         if event.type() in (QEvent.Type.PaletteChange, QEvent.Type.StyleChange):
             self.refresh()
@@ -270,7 +265,6 @@ class BundleSection(QWidget):  # type: ignore[misc]
     # -- what a person does --------------------------------------------------------------------
 
     def delete_active(self) -> None:
-        """Delete the bundle that is selected."""
         self.bundles.session.delete(self.bundles.active)
 
     def colour_each(self) -> None:
@@ -282,32 +276,27 @@ class BundleSection(QWidget):  # type: ignore[misc]
         self.bundles.session.colour_each(DEFAULT_MODE if is_done else ONE_COLOUR)
 
     def ask_colour(self, bundle: OpenBundle) -> None:
-        """Let a person choose the colour of a bundle."""
         colour = QColorDialog.getColor(QColor(bundle.state.colour), self.window(), bundle.name)
         if colour.isValid():
             self.bundles.activate(bundle)
             self._colour_chosen(colour.name())
 
     def toggle_eye(self, number: int) -> None:
-        """Show or hide the streamlines of a row."""
         bundle = self.bundles.bundles[number]
         self.bundles.set_visible(bundle, not bundle.state.is_visible)
 
     def activate(self, number: int) -> None:
-        """Make the bundle of a row the active one."""
         bundles = [] if self._is_showing else self.bundles.bundles
         if 0 <= number < len(bundles):
             self.bundles.activate(bundles[number])
 
     def rename(self, number: int, name: str) -> None:
-        """Take up a name that was typed into a row."""
         if not self._is_showing:
             self.bundles.rename(self.bundles.bundles[number], name)
             self._rows = []
             self.refresh()  # also where the name was not taken
 
     def menu(self) -> QMenu:
-        """Return the context menu of the active bundle."""
         menu = QMenu(self)
         bundles, bundle = self.bundles, self.bundles.active
         index = bundles.bundles.index(bundle)
@@ -380,7 +369,6 @@ class _Table(QTableWidget):  # type: ignore[misc]
         self.cellDoubleClicked.connect(self._on_double_click)
 
     def fit(self) -> None:
-        """Be as high as the rows, up to a few."""
         n = min(self.rowCount(), MAX_ROWS)
         rows = sum(self.rowHeight(number) for number in range(n))
         self.setFixedHeight(rows + 4)
@@ -406,7 +394,6 @@ class _Table(QTableWidget):  # type: ignore[misc]
             super().mouseDoubleClickEvent(event)
 
     def contextMenuEvent(self, event: QEvent) -> None:  # noqa: N802 - Qt's name
-        """Offer what can be done with the row under the mouse."""
         self._section.activate(self.rowAt(event.pos().y()))
         self._section.menu().exec(event.globalPos())
 

@@ -31,7 +31,6 @@ BUNDLES_HEIGHT = 0.35  # of what all have at first
 
 
 def scrolled(inside: QWidget) -> QScrollArea:
-    """Return what scrolls a widget up and down."""
     scroll = QScrollArea()
     scroll.setWidget(inside)
     scroll.setWidgetResizable(True)
@@ -41,7 +40,6 @@ def scrolled(inside: QWidget) -> QScrollArea:
 
 
 def column(sections: list[Section]) -> QWidget:
-    """Return sections below each other."""
     inside = QWidget()
     layout = QVBoxLayout(inside)
     layout.setContentsMargins(8, 0, 8, 4)
@@ -64,7 +62,6 @@ class _Part(QWidget):  # type: ignore[misc]
         self._forms = forms
 
     def showEvent(self, event: QEvent) -> None:  # noqa: N802 - Qt's name
-        """Align the labels, now that they have the window's font."""
         align(self._forms)
         super().showEvent(event)
 
@@ -93,7 +90,6 @@ class PanelDocks(QObject):  # type: ignore[misc]
 
     @property
     def are_three(self) -> bool:
-        """Whether there are three docks."""
         return bool(self._parts)
 
     @property
@@ -161,7 +157,6 @@ class PanelDocks(QObject):  # type: ignore[misc]
             self.action.setChecked(False)
 
     def join(self) -> None:
-        """Bring all sections back."""
         self._later.stop()
         self._recheck_later.stop()
         parts, self._parts = self._parts, {}
@@ -177,7 +172,6 @@ class PanelDocks(QObject):  # type: ignore[misc]
 
 
 def _dock_of(widget: QWidget) -> QDockWidget | None:
-    """Return the dock that a widget is in."""
     parent = widget.parentWidget()
     while parent is not None and not isinstance(parent, QDockWidget):
         parent = parent.parentWidget()

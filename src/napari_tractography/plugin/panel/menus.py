@@ -5,9 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from magicgui import widgets
 from napari.utils.notifications import show_info
 from qtpy.QtGui import QGuiApplication
-from qtpy.QtWidgets import QFileDialog, QMenu, QPushButton
+from qtpy.QtWidgets import QPushButton
 
 from ...errors import InvalidFodError, InvalidTractogramError
 from ...maps.coherence import coherence
@@ -23,15 +24,19 @@ from ..session.listing import BundleList
 from ..session.session import Session
 from ..streamlines.layer import Streamlines
 from ..words import plural
-from .display.figure_dialog import OptionsDialog
-from .display.pictures import Pictures
-from .page_form import PageForm
+from .display.pictures import Pictures, asked_path, option_form
 from .widgets.busy_dialog import errors_shown, wait_for
-from .widgets.layout import add_entry
+from .widgets.controls import values_of
+from .widgets.layout import give_menu
 
 FIGURE_HELP = "A figure for a paper: cm and dpi, white or no background, legend, scale."
 PAGE_HELP = "Bundles, slices and view as one HTML file, which a reader turns in a browser."
-MEGABYTE = 10**6
+EVERY_HELP = "Of the streamlines of each bundle every so many-th is in the page, which is smaller."
+LIVE_HELP = (
+    "The page has the FOD around the active bundle, and tracks it in the browser while a reader "
+    "drags its seeds or moves angle, amplitude and probability."
+)
+CAPTION_WIDTH = 320  # pixels
 CENTROID_HELP = "The mean course of the selected streamlines, or of all, as a streamline."
 MAX_TUBES = 400
 WHICH = "The selected streamlines, or up to {} of all,"
@@ -44,18 +49,35 @@ class ExportMenu(QPushButton):  # type: ignore[misc]
         super().__init__("Export")
         self.session, self.bundles = session, bundles
         self.setToolTip("Pictures, movies, pages and scripts of what is on the screen.")
-        self._page = PageForm(self)
-        menu = QMenu(self)
-        for text, tooltip, action in (
-            ("Screenshot...", "A picture of the canvas, as PNG.", pictures.ask),
-            ("Figure...", FIGURE_HELP, pictures.ask_figure),
-            ("Movie...", "One turn of the 3-D view, as GIF or MP4.", pictures.ask_movie),
-            ("Interactive page...", PAGE_HELP, self.ask_page),
-            ("Copy as Python", "A script that tracks the same, to the digest.", self.copy_python),
-            ("Copy as command", "One command that tracks the same.", self.copy_command),
-        ):
-            add_entry(menu, text, errors_shown()(action), tooltip)
-        self.setMenu(menu)
+        self.live = widgets.CheckBox(name="live", label="Live", tooltip=LIVE_HELP)
+        self.page_controls = [
+            widgets.LineEdit(
+                name="title",
+                label="Title",
+                tooltip="Heading of the page; by default the name of its file.",
+            ),
+            widgets.LineEdit(name="caption", label="Caption", tooltip="Text below the heading."),
+            widgets.SpinBox(
+                name="every", label="Every n-th streamline", min=1, max=1000, tooltip=EVERY_HELP
+            ),
+            self.live,
+        ]
+        self.page_controls[1].native.setMinimumWidth(CAPTION_WIDTH)
+        self._page_form = option_form(self.page_controls, self)
+        tried = errors_shown()
+        give_menu(
+            self,
+            ("Screenshot...", "A picture of the canvas, as PNG.", tried(pictures.ask)),
+            ("Figure...", FIGURE_HELP, tried(pictures.ask_figure)),
+            ("Movie...", "One turn of the 3-D view, as GIF or MP4.", tried(pictures.ask_movie)),
+            ("Interactive page...", PAGE_HELP, tried(self.ask_page)),
+            (
+                "Copy as Python",
+                "A script that tracks the same, to the digest.",
+                tried(self.copy_python),
+            ),
+            ("Copy as command", "One command that tracks the same.", tried(self.copy_command)),
+        )
 
     def copy_python(self) -> None:
         """Put a Python script of what would be tracked, or was opened, on the clipboard."""
@@ -67,20 +89,15 @@ class ExportMenu(QPushButton):  # type: ignore[misc]
         show_info(f"Copied; it reads {bundle.name} and gives the streamlines that are shown.")
 
     def copy_command(self) -> None:
-        """Put a command of what would be tracked on the clipboard."""
         self._copy(as_command)
 
     def ask_page(self) -> None:
-        """Ask for the options of a page and where to, and write the window as one."""
-        self._page.name(self.bundles.active.name)
-        dialog = OptionsDialog("Interactive page", "Save...", self._page, PAGE_HELP, self)
-        if dialog.exec() != OptionsDialog.DialogCode.Accepted:
-            return
-        path, _ = QFileDialog.getSaveFileName(
-            self, "Save an interactive page", "tractography.html", "Page (*.html)"
-        )
-        if path:
-            self.save_page(path, **self._page.values)
+        self.live.text = f"Seeds of {self.bundles.active.name} can be dragged"
+        to = "Save an interactive page", "tractography.html", "Page (*.html)"
+        if path := asked_path("Interactive page", self._page_form, PAGE_HELP, to, self):
+            values = values_of(self.page_controls)
+            texts = {name: values[name].strip() for name in ("title", "caption")}
+            self.save_page(path, **{**values, **texts})
 
     @errors_shown()
     def save_page(self, path: str | Path, **options: Any) -> None:
@@ -89,7 +106,7 @@ class ExportMenu(QPushButton):  # type: ignore[misc]
         size = wait_for(write, f"Saving {Path(path).name}", self)
         for sentence in left_out:
             show_warning(sentence)
-        show_info(f"Saved the page to {path}: {size / MEGABYTE:.1f} MB.")
+        show_info(f"Saved the page to {path}: {size / 1e6:.1f} MB.")
 
     def _copy(self, script: Any) -> None:
         session = self.session
@@ -137,15 +154,18 @@ class MoreMenu(QPushButton):  # type: ignore[misc]
         super().__init__("More")
         self.session = session
         self.setToolTip("Tubes, paths, a centroid, a check of the FOD, and the panel itself.")
-        menu = QMenu(self)
-        for text, tooltip, action in (
-            ("Add tubes", f"{WHICH.format(MAX_TUBES)} as tubes, for figures.", self.add_tubes),
-            ("Add editable paths", f"{WHICH.format(MAX_PATHS)} as paths.", self.add_paths),
-            ("Add centroid", CENTROID_HELP, self.add_centroid),
-            ("Check the FOD", "Does another basis, frame or flip fit better?", self.check_fod),
-        ):
-            add_entry(menu, text, errors_shown()(action), tooltip)
-        self.setMenu(menu)
+        tried, tubes = errors_shown(), f"{WHICH.format(MAX_TUBES)} as tubes, for figures."
+        give_menu(
+            self,
+            ("Add tubes", tubes, tried(self.add_tubes)),
+            ("Add editable paths", f"{WHICH.format(MAX_PATHS)} as paths.", tried(self.add_paths)),
+            ("Add centroid", CENTROID_HELP, tried(self.add_centroid)),
+            (
+                "Check the FOD",
+                "Does another basis, frame or flip fit better?",
+                tried(self.check_fod),
+            ),
+        )
 
     def add_tubes(self) -> None:
         """Add the selected streamlines as tubes; without a selection an even part of all."""
@@ -157,7 +177,6 @@ class MoreMenu(QPushButton):  # type: ignore[misc]
         layer.visible = False  # lines would show through, and beside the tubes
 
     def add_paths(self) -> None:
-        """Add the selected streamlines as paths; without a selection an even part of all."""
         layer = self._layer()
         self.session.viewer.add_layer(paths_layer(_few(layer, MAX_PATHS), layer.space))
 
@@ -173,7 +192,6 @@ class MoreMenu(QPushButton):  # type: ignore[misc]
         self.session.viewer.add_layer(added)
 
     def check_fod(self) -> None:
-        """Say whether another reading of the FOD fits better."""
         fod = self.session.fod
         if fod is None:
             raise InvalidFodError("There is no FOD to check; open one or choose its layer.")

@@ -302,7 +302,6 @@ class TractographyPanel(QWidget):  # type: ignore[misc]
     # -- opening and closing -------------------------------------------------------------------
 
     def open_session(self) -> None:
-        """Listen to the viewer."""
         if self._attached:
             return
         self._attached = True
@@ -323,7 +322,6 @@ class TractographyPanel(QWidget):  # type: ignore[misc]
         self._refresh_layers()
 
     def close_session(self) -> None:
-        """Give up the run under way and stop listening to the viewer."""
         if not self._attached:
             return
         self._attached = False
@@ -392,13 +390,11 @@ class TractographyPanel(QWidget):  # type: ignore[misc]
         self._on_activated(bundle)
 
     def set_colour(self, colour: str) -> None:
-        """Give the active bundle one colour."""
         with self.session.document.one_step(f"Colour of {self.session.bundle.name}"):
             values = {"colour": colour, "colour_by": ONE_COLOUR}
             set_values(self.appearance.controls, values)
 
     def _show_weights(self) -> None:
-        """Colour the active bundle by its weights."""
         set_values(self.appearance.controls, {"colour_by": WEIGHT})
 
     def mirror(self) -> None:
@@ -413,12 +409,10 @@ class TractographyPanel(QWidget):  # type: ignore[misc]
             self.run()
 
     def _on_activated(self, bundle: OpenBundle) -> None:
-        """Show everything of the bundle that is active now."""
         self._show_bundle(bundle)
         self.runs.switch()
 
     def _on_travelled(self) -> None:
-        """Show everything as it was."""
         bundle, appearance = self.session.bundle, self.appearance
         is_other = not appearance.shows(bundle.state.style, bundle.state.colour)
         self._show_bundle(bundle, styled=is_other)
@@ -477,7 +471,6 @@ class TractographyPanel(QWidget):  # type: ignore[misc]
             self.save_button.refresh()
 
     def ask_cohort(self) -> None:
-        """Ask for many subjects, and show below the measures who differs."""
         self.cohort.ask()
         if self.cohort.runs.cohort is not None:
             self.docks.show("Measure")
@@ -510,7 +503,6 @@ class TractographyPanel(QWidget):  # type: ignore[misc]
         self.show_hint()
 
     def run(self) -> None:
-        """Track from every seed."""
         try:
             self.session.tracking.parameters()  # those of the session are the last possible ones
         except TractographyError as error:
@@ -521,7 +513,6 @@ class TractographyPanel(QWidget):  # type: ignore[misc]
         self.runs.start()
 
     def run_between(self) -> None:
-        """Track between the two regions that are chosen."""
         set_values(self.seeds.controls, {"source": SEED_SOURCES[-1]})
         self.run()
 

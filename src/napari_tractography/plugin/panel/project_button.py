@@ -1,7 +1,4 @@
-"""The Project button: save, open, and restore projects; asks before something unsaved is lost.
-
-Called by the panel.
-"""
+"""The Project button: save, open, and restore projects; asks before something unsaved is lost."""
 
 from __future__ import annotations
 
@@ -109,12 +106,10 @@ class ProjectButton(QPushButton):  # type: ignore[misc]
         self._show_found()
 
     def open_keeper(self) -> None:
-        """Follow what is changed."""
         self.keeper.open()
         self._show_found()
 
     def close_keeper(self) -> None:
-        """Stop following; give up what is being opened."""
         if self.opening is not None:
             self.opening.cancel()
         self.keeper.close()
@@ -153,7 +148,6 @@ class ProjectButton(QPushButton):  # type: ignore[misc]
         return False
 
     def copy_python(self) -> None:
-        """Put a Python script that makes all bundles again on the clipboard."""
         project, left_out = project_of(self.bundles)
         if not project.bundles:
             show_error("There are no bundles to copy: none has seeds or streamlines of a file.")
@@ -168,7 +162,6 @@ class ProjectButton(QPushButton):  # type: ignore[misc]
     # -- opening -------------------------------------------------------------------------------
 
     def ask_open(self) -> None:
-        """Ask which project to open."""
         if not self.may_be_lost():
             return
         path, _ = QFileDialog.getOpenFileName(self.window(), "Open project", "", FILTER)
@@ -386,7 +379,6 @@ class ProjectButton(QPushButton):  # type: ignore[misc]
         return bool(answer == choices.Discard)
 
     def guard(self, window: QWidget) -> None:
-        """Ask before a window closes while something is unsaved."""
         self._guard.watch(window)
 
     def _is_unsaved(self) -> bool:

@@ -1,7 +1,4 @@
-"""Whether the bundles of a window are saved: title, autosave, and what to restore after a crash.
-
-Called by the project button.
-"""
+"""Whether the bundles of a window are saved: title, autosave, and what to restore after a crash."""
 
 from __future__ import annotations
 
@@ -62,7 +59,6 @@ class ProjectKeeper(QObject):  # type: ignore[misc]
         self._autosave = repeated(self, AUTOSAVE_MS, self.autosave)
 
     def open(self) -> None:
-        """Follow what is changed."""
         self._listening.open()
         if self._keep:
             self._autosave.start()
@@ -103,7 +99,6 @@ class ProjectKeeper(QObject):  # type: ignore[misc]
         self.compare()
 
     def note_saved(self, path: Path) -> None:
-        """Note that all is in a file now."""
         self._checksums = WeakKeyDictionary(self.bundles.session.voxel_checksums())
         self.path, self._saved, self._has_other_voxels = path, self._now, False
         self._forget_autosave()
@@ -160,6 +155,5 @@ def left_behind() -> list[Path]:
 
 
 def _is_alive(file: Path) -> bool:
-    """Return whether the process that wrote a file still runs."""
     number = file.name.partition("-")[0]
     return not number.isdecimal() or may_live(int(number))

@@ -1,7 +1,4 @@
-"""The layers of a project that is opened: FODs, images, masks and tissues, read where they are not.
-
-Called by the project button.
-"""
+"""The layers of a project that is opened: FODs, images, masks and tissues, read if need be."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""The progress and the result of runs: a text, a notice and a progress bar.
-
-Called by the panel.
-"""
+"""The progress and the result of runs: a text, a notice and a progress bar."""
 
 from __future__ import annotations
 
@@ -31,7 +28,7 @@ from ..session.session import Session
 from ..streamlines.layer import Streamlines
 from ..timers import delayed
 from ..words import in_words, plural
-from .widgets.layout import LINK, stack, wrapped
+from .widgets.layout import LINK, keep_room, stack, wrapped
 
 PROGRESS_STEPS = 1000
 MORE = ' <a href="more" style="{}">more</a>'
@@ -101,14 +98,10 @@ class Results(QWidget):  # type: ignore[misc]
             )
             each.linkActivated.connect(lambda link: self.show_whole(link == "more"))
         # Whether the result is still what would be tracked, and why nothing comes; else empty.
-        self.notice = QLabel()
-        self.notice.setWordWrap(True)
+        self.notice = wrapped(is_selectable=True)
         self.notice.setTextFormat(Qt.TextFormat.PlainText)  # whatever layers are called
-        self.notice.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
         self.notice.setStyleSheet(NOTICE_STYLE)
-        policy = self.notice.sizePolicy()
-        policy.setRetainSizeWhenHidden(True)
-        self.notice.setSizePolicy(policy)
+        keep_room(self.notice)
         stack(self, self.brief, self.label, self.less)
         self.is_whole = False  # whether all of the text is seen
         self._compare = delayed(self, NOTICE_MS, self.refresh_notice)
@@ -133,11 +126,9 @@ class Results(QWidget):  # type: ignore[misc]
         super().showEvent(event)
 
     def open(self) -> None:
-        """Listen to what is told."""
         self._listening.open()
 
     def close_section(self) -> None:
-        """Compare and listen no more."""
         self._listening.close()
         self._compare.stop()
 
@@ -170,7 +161,6 @@ class Results(QWidget):  # type: ignore[misc]
             each.setVisible(is_cut and self.is_whole)
 
     def show_text(self, text: str) -> None:
-        """Show a text in place of the result."""
         self._before, self._before_of = None, self.session.tractogram
         self._set_text(text)
 
@@ -275,7 +265,6 @@ class Results(QWidget):  # type: ignore[misc]
     # -- a run ---------------------------------------------------------------------------------
 
     def show_idle(self) -> None:
-        """Show that no run is under way."""
         self.progress.setRange(0, PROGRESS_STEPS)
         self.progress.setValue(0)
         self.progress.setFormat("")
@@ -284,7 +273,6 @@ class Results(QWidget):  # type: ignore[misc]
             self._compare_later()
 
     def advance(self, run: Run) -> None:
-        """Show how far a run is."""
         if run.n_done:
             self._fill(run)
             if not run.request.is_preview:
@@ -316,7 +304,6 @@ class Results(QWidget):  # type: ignore[misc]
         self.progress.setFormat(f"{done:,} of {total:,} {what}")
 
     def show_finished(self, run: Run, tractogram: Tractogram) -> None:
-        """Show the result of a run."""
         request, say = run.request, partial(in_words, run.request.fod)
         if run.kept_previous:
             kept = bundle_summary(run.bundle).partition("<br>")[0]
@@ -350,7 +337,6 @@ class Results(QWidget):  # type: ignore[misc]
         self.show_text_of(run.bundle, "<br>".join(filter(None, [*lines, *dropped_edits(run)])))
 
     def show_cancelled(self, run: Run) -> None:
-        """Show how far a run was when it was cancelled."""
         lines = [
             f"Cancelled after {run.seconds:.1f} s: {plural(run.n_streamlines, 'streamline')} from "
             f"{plural(run.n_done, 'seed')}, of "
@@ -459,11 +445,9 @@ def cut_short(tractogram: Tractogram, max_length_mm: float, unit: str) -> str:
 
 
 def preview_summary(run: Run) -> str:
-    """Return how many streamlines a preview started, of how many, and how long it took."""
     request = run.request
     return f"preview of {request.n_seeds:,}, {1000 * run.latency:.0f} ms"
 
 
 def dropped_edits(run: Run) -> list[str]:
-    """Return a line that says so where a run replaced a result that was edited by hand."""
     return ["Your edits of the result before were dropped."] if run.drops_edits else []

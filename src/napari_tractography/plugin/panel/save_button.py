@@ -1,4 +1,4 @@
-"""The button that saves streamlines in a file. Called by the panel."""
+"""The button that saves streamlines in a file."""
 
 from __future__ import annotations
 
@@ -46,7 +46,6 @@ class SaveButton(QPushButton):  # type: ignore[misc]
         self.refresh()
 
     def refresh(self) -> None:
-        """Be enabled where there are streamlines."""
         tractogram = self.session.tractogram
         self.setEnabled(tractogram is not None and len(tractogram) > 0)
 
@@ -122,5 +121,4 @@ class SaveButton(QPushButton):  # type: ignore[misc]
 
 
 def _bare(endings: Iterable[str]) -> str:
-    """Return endings in a sentence, without their dots."""
     return listed(ending.lstrip(".") for ending in endings)

@@ -98,7 +98,6 @@ _warned: set[str] = set()  # problems that were shown: once is enough
 
 
 def setting_name(name: str) -> str:
-    """Return what a parameter is called in napari's settings."""
     return KEYS.get(name, name)
 
 
@@ -210,7 +209,6 @@ class PanelSettings(QObject):  # type: ignore[misc]
         self._panel.docks.action.setChecked(of_panel["three_docks"])
 
     def restore_defaults(self) -> None:
-        """Set everything as it was before anything was changed."""
         with self._panel.session.document.one_step("Restore defaults"):
             self._restore(defaults())
 

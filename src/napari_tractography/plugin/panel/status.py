@@ -30,11 +30,9 @@ class StatusPositions:
         self._viewer = session.viewer
 
     def open(self) -> None:
-        """Listen to the viewer."""
         self._viewer.events.status.connect(self._on_status)
 
     def close(self) -> None:
-        """Stop listening to the viewer."""
         self._viewer.events.status.disconnect(self._on_status)
 
     def _on_status(self, _event: Any = None) -> None:

@@ -16,6 +16,12 @@ from napari.layers import Layer
 NO_SEARCH = SimpleNamespace(collect=lambda: 0)  # in the place of `gc`
 
 
+def take_out(viewer: Any, layer: Layer | None) -> None:
+    """Remove a layer, where there is one in a viewer."""
+    if layer is not None and layer in viewer.layers:
+        viewer.layers.remove(layer)
+
+
 def insert_beside(viewer: Any, layer: Layer, at: int | None = None) -> None:
     """Insert a layer, on top by default; the layer that is active stays active."""
     layers = viewer.layers

@@ -10,7 +10,7 @@ import imageio.v3 as imageio
 import pytest
 from qtpy.QtWidgets import QFileDialog, QLabel
 
-from napari_tractography.plugin.panel.display.figure_dialog import OptionsDialog
+from napari_tractography.plugin.panel.display.pictures import OptionsDialog
 from napari_tractography.plugin.panel.widgets.controls import set_values
 
 

@@ -13,7 +13,7 @@ from qtpy.QtWidgets import QFileDialog
 import napari_tractography as nt
 from napari_tractography.errors import InvalidSeedsError
 from napari_tractography.plugin.panel.measure import sweep_dialog
-from napari_tractography.plugin.panel.measure.small_pictures import MAX_LINES, lines_of
+from napari_tractography.plugin.panel.measure.sweep_dialog import MAX_LINES, lines_of
 from napari_tractography.streamlines.tractogram import Tractogram
 
 NAME = "max_angle_deg"

@@ -10,7 +10,7 @@ import pytest
 from hands import WAIT_MS
 
 from napari_tractography.errors import BackendError
-from napari_tractography.plugin.panel.sections import cluster_row
+from napari_tractography.plugin.panel.sections import device
 from napari_tractography.tracking.cpu import cpu_backend as cpu
 from napari_tractography.tracking.execution import Execution
 
@@ -37,7 +37,7 @@ class OneWorker:
 @pytest.fixture
 def worker(monkeypatch: pytest.MonkeyPatch) -> OneWorker:
     made = OneWorker()
-    monkeypatch.setattr(cluster_row, "connect", lambda where: made)
+    monkeypatch.setattr(device, "connect", lambda where: made)
     return made
 
 
@@ -86,7 +86,7 @@ def test_what_is_wrong_is_told_and_may_be_put_right(
         raise BackendError(f"No scheduler answers at {where}; check the address.")
 
     with monkeypatch.context() as patched:
-        patched.setattr(cluster_row, "connect", fail)
+        patched.setattr(device, "connect", fail)
         connect(row, qtbot)
     assert row.problem.text() == "No scheduler answers at tcp://there:8786; check the address."
     assert (row.button.text(), row.address.isEnabled()) == ("Connect", True)
@@ -105,7 +105,7 @@ def test_a_window_that_closes_meanwhile_leaves_the_cluster(
         gate.wait(60)
         return worker
 
-    monkeypatch.setattr(cluster_row, "connect", slow)
+    monkeypatch.setattr(device, "connect", slow)
     panel = open_model()
     panel.device.cluster.address.setText("tcp://there:8786")
     panel.device.cluster.button.click()

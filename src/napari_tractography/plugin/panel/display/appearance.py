@@ -206,17 +206,14 @@ class AppearanceSection(QWidget):  # type: ignore[misc]
         self.axis.use(about_axis)
 
     def show_units(self) -> None:
-        """Show lengths in the unit of the volume."""
         space = self.session.space
         show_units(self.form, self.controls, space)
         label_of(self.form, self.clip.position).setText(f"Clip at ({symbol(space.unit)})")
 
     def open(self) -> None:
-        """Listen to the viewer."""
         self.clip.open()
 
     def close_section(self) -> None:
-        """Stop listening to the viewer, and stop clustering."""
         self.clip.close()
         self.axis.close()
         self.clustering.stop()
@@ -228,7 +225,6 @@ class AppearanceSection(QWidget):  # type: ignore[misc]
         self._source = None
 
     def refresh_layers(self) -> None:
-        """Update the choices after layers were added, renamed or removed."""
         self.value_choice.reset_choices()
         offer_layers(self.volume_choice, self.volume_choice.value)  # by any name
 
@@ -249,7 +245,6 @@ class AppearanceSection(QWidget):  # type: ignore[misc]
         return {**style, "axis": None if axis is None else axis.numbers}
 
     def shows(self, style: Mapping[str, Any], colour: str) -> bool:
-        """Return whether the controls say a style already."""
         now = self.style
         return {**now, **style, "colour": colour} == now
 
@@ -287,7 +282,6 @@ class AppearanceSection(QWidget):  # type: ignore[misc]
             self.session.set_style(str(control.label).partition(" (")[0], self.style)
 
     def apply(self) -> None:
-        """Give the streamlines layer the look that the controls say."""
         layer = self.session.streamlines_layer
         if layer is not None and not self._is_showing:
             self.apply_to(layer)
@@ -376,7 +370,6 @@ class AppearanceSection(QWidget):  # type: ignore[misc]
         return self._source[0]() is layer and self._source[1] == source
 
     def show_legend(self) -> None:
-        """Bring the legend up to date with the layer."""
         self._show_legend(self.session.streamlines_layer)
 
     def _show_legend(self, layer: Streamlines | None) -> None:

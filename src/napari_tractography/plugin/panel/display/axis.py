@@ -24,7 +24,7 @@ from ...session.seed_mouse import (
 )
 from ...session.session import Session
 from ...space.display import DisplaySpace
-from ...space.layer_list import insert_beside
+from ...space.layer_list import insert_beside, take_out
 from ..widgets.layout import button, row
 
 HELP = (
@@ -71,8 +71,7 @@ class AxisControl:
         self._line: AxisLine | None = None
         self._is_used = False
         self.text = QLabel(NONE)
-        self.button = button("Draw the axis", HELP)
-        self.button.setCheckable(True)
+        self.button = button("Draw the axis", HELP, is_checkable=True)
         self.button.toggled.connect(self._on_toggled)
         self.native = row(self.text, self.button, stretch_first=True)
         self.native.setFocusProxy(self.button)
@@ -101,7 +100,6 @@ class AxisControl:
         self._show_line()
 
     def close(self) -> None:
-        """Draw no more, and take the line away."""
         self.button.setChecked(False)
         self._remove_line()
 
@@ -180,6 +178,5 @@ class AxisControl:
         self._line.edge_width = max(THICKNESS * len(data) * PIECE_VOX, THINNEST_VOX)
 
     def _remove_line(self) -> None:
-        if self._line is not None and self._line in self._session.viewer.layers:
-            self._session.viewer.layers.remove(self._line)
+        take_out(self._session.viewer, self._line)
         self._line = None

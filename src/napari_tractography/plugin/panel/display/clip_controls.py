@@ -78,24 +78,20 @@ class ClipControls:
         self._show()
 
     def open(self) -> None:
-        """Listen to the slices of the viewer."""
         self._listening.open()
         self._on_slice()
 
     def close(self) -> None:
-        """Stop listening to the viewer."""
         self._listening.close()
 
     @property
     def _axis(self) -> int | None:
-        """The axis of the viewer that is clipped across."""
         if self.choice.value == NO_CLIP:
             return None
         axis = self.viewer.dims.ndim - len(AXES) + AXES[self.choice.value]
         return int(axis) if axis >= 0 else None
 
     def apply_to(self, layer: Streamlines) -> None:
-        """Clip a layer as the controls say."""
         axis = self._axis
         if axis is not None:
             layer.clip_at_mm = float(self.viewer.dims.point[axis])
@@ -128,7 +124,6 @@ class ClipControls:
             self.viewer.dims.set_point(axis, start + number * step)
 
     def _show(self) -> None:
-        """Bring the slider to the slice of the viewer."""
         axis = self._axis
         self.position.native.setEnabled(axis is not None)
         if axis is None:

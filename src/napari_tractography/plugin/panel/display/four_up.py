@@ -23,8 +23,7 @@ from ...space.views import SLICES
 from ...streamlines.layer import Streamlines
 from ...timers import delayed
 from .ruler import Ruler, RulerPoints
-from .shared_view import SharedView
-from .slice_pane import SlicePane
+from .slice_pane import SharedView, SlicePane
 from .slices import SlicesBox
 
 REFRESH_MS = 30
@@ -47,7 +46,6 @@ class CanvasFrame:
         self._grid.setSpacing(2)
 
     def open(self, bar: QWidget, panes: dict[str, SlicePane]) -> None:
-        """Put a bar above the canvas, and panes beside it, which are hidden."""
         self._outside.removeWidget(self.canvas)
         self._grid.addWidget(self.canvas, *CANVAS_PLACE)
         for name, pane in panes.items():
@@ -59,7 +57,6 @@ class CanvasFrame:
         self.divide(False)
 
     def close(self, bar: QWidget, panes: dict[str, SlicePane]) -> None:
-        """Leave the canvas as it was."""
         for widget in (self.canvas, *panes.values()):
             self._grid.removeWidget(widget)
         for pane in panes.values():
@@ -104,7 +101,6 @@ class FourUp(QObject):  # type: ignore[misc]
         self._heard: set[Any] = set()  # layers
 
     def open(self) -> None:
-        """Show the panes."""
         if self.is_open:
             return
         self.is_open = self.shared.session.regions.has_slices = True
@@ -114,7 +110,6 @@ class FourUp(QObject):  # type: ignore[misc]
             pane.show()
 
     def close(self) -> None:
-        """Hide the panes."""
         if not self.is_open:
             return
         self.is_open = self.shared.session.regions.has_slices = False

@@ -1,21 +1,129 @@
-"""Screenshots, figures for papers and movies, and their options. Called by the panel."""
+"""Screenshots, figures for papers and movies, and their options."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from napari.utils.notifications import show_info
 from qtpy.QtCore import Qt
-from qtpy.QtWidgets import QApplication, QFileDialog, QProgressDialog, QWidget
+from qtpy.QtWidgets import (
+    QApplication,
+    QDialog,
+    QDialogButtonBox,
+    QFileDialog,
+    QProgressDialog,
+    QVBoxLayout,
+    QWidget,
+)
 
-from ....model.parameters import ParameterSpec
-from ...export.figures import save_figure
+from ....model.specs import ParameterSpec, specs_of
+from ...export.figures import Figure, save_figure
 from ...export.movies import FRAMES_A_SECOND, turntable
 from ...export.screenshots import save_screenshot
 from ..widgets.busy_dialog import errors_shown
-from ..widgets.controls import parameter_controls, values_of
-from .figure_dialog import FIGURE_SPECS, MOVIE_SPECS, OptionsDialog, figure_of, option_form
+from ..widgets.controls import form, parameter_controls, values_of
+from ..widgets.layout import wrapped
+
+AUTOMATIC = "black or white"
+LETTER_COLOURS = {
+    AUTOMATIC: "",
+    "black": "#000000",
+    "white": "#ffffff",
+    "grey": "#808080",
+    "yellow": "#ffd166",
+    "red": "#d62728",
+}
+
+
+def _figure_spec(spec: ParameterSpec) -> ParameterSpec:
+    """Return what the panel calls an option of figures: it keeps all kinds of options together."""
+    if spec.name == "letter_colour":
+        spec = replace(spec, default=AUTOMATIC, choices=tuple(LETTER_COLOURS))
+    return replace(spec, name=f"figure_{spec.name}")
+
+
+FIGURE_SPECS = tuple(_figure_spec(spec) for spec in specs_of(Figure))
+MOVIE_SPECS = (
+    ParameterSpec(
+        name="movie_seconds",
+        label="Length",
+        default=3.0,
+        unit="s",
+        minimum=0.1,
+        maximum=120.0,
+        increment=1.0,
+        help="How long one turn takes.",
+    ),
+    ParameterSpec(
+        name="movie_width",
+        label="Width",
+        default=800.0,
+        unit="px",
+        minimum=64.0,
+        maximum=4096.0,
+        increment=100.0,
+        help="Pixels across; the height follows the canvas.",
+    ),
+    ParameterSpec(
+        name="movie_letters",
+        label="Letters",
+        default=True,
+        help="Write R, L, A, P, S, I at the edges of every picture.",
+    ),
+)
+
+
+def figure_of(controls: Sequence[Any]) -> Figure:
+    """Return the figure that controls of :data:`FIGURE_SPECS` ask for."""
+    values = {name.removeprefix("figure_"): v for name, v in values_of(controls).items()}
+    values["letter_colour"] = LETTER_COLOURS[values["letter_colour"]]
+    return Figure(**values)
+
+
+class OptionsDialog(QDialog):  # type: ignore[misc]
+    """Asks for options, those of :func:`option_form`, with a note below them.
+
+    The form belongs to the parent, which keeps what was set.
+    """
+
+    def __init__(self, title: str, options: QWidget, note: str, parent: QWidget) -> None:
+        super().__init__(parent)
+        self.setWindowTitle(title)
+        buttons = QDialogButtonBox(QDialogButtonBox.StandardButton.Cancel)
+        buttons.addButton("Save...", QDialogButtonBox.ButtonRole.AcceptRole)
+        buttons.accepted.connect(self.accept)
+        buttons.rejected.connect(self.reject)
+        layout = QVBoxLayout(self)
+        for part in (options, wrapped(note), buttons):
+            layout.addWidget(part)
+        options.show()
+        self._options, self._home = options, parent
+
+    def done(self, result: int) -> None:
+        """End; the options go back to where they are kept."""
+        self._options.hide()
+        self._options.setParent(self._home)
+        super().done(result)
+
+
+def asked_path(title: str, options: QWidget, note: str, to: tuple[str, str, str], home: Any) -> str:
+    """Ask for options, and for a file by its dialog's title, its name and filter; "" for none."""
+    dialog = OptionsDialog(title, options, note, home)
+    if dialog.exec() != OptionsDialog.DialogCode.Accepted:
+        return ""
+    return str(QFileDialog.getSaveFileName(home, *to)[0])
+
+
+def option_form(controls: Sequence[Any], home: QWidget) -> QWidget:
+    """Return a hidden form of controls, for a dialog to show."""
+    created = form(controls)
+    created.setParent(home)
+    created.hide()
+    return created
+
 
 PICTURE_SPECS = (
     ParameterSpec(
@@ -43,6 +151,7 @@ PICTURE_SPECS = (
     ),
 )
 KEPT_SPECS = (*PICTURE_SPECS, *FIGURE_SPECS, *MOVIE_SPECS)
+AS_SHOWN = "PNG, as the canvas shows it now."
 
 
 class Pictures(QWidget):  # type: ignore[misc]
@@ -54,43 +163,26 @@ class Pictures(QWidget):  # type: ignore[misc]
         self.controls = parameter_controls(PICTURE_SPECS)
         self.figure_controls = parameter_controls(FIGURE_SPECS)
         self.movie_controls = parameter_controls(MOVIE_SPECS)
-        self._form = option_form(self.controls, self)
-        self._figure_form = option_form(self.figure_controls, self)
-        self._movie_form = option_form(self.movie_controls, self)
+        groups = self.controls, self.figure_controls, self.movie_controls
+        self._form, self._figure_form, self._movie_form = (option_form(g, self) for g in groups)
+        self.kept_controls = [control for group in groups for control in group]  # of KEPT_SPECS
         self.hide()
 
-    @property
-    def kept_controls(self) -> list[Any]:
-        """All options, of :data:`KEPT_SPECS`."""
-        return [*self.controls, *self.figure_controls, *self.movie_controls]
-
     def ask_figure(self) -> None:
-        """Ask for the options of a figure and where to, and save it."""
-        note = "PNG, as the canvas shows it now."
-        dialog = OptionsDialog("Figure", "Save...", self._figure_form, note, self)
-        if dialog.exec() != OptionsDialog.DialogCode.Accepted:
-            return
-        path, _ = QFileDialog.getSaveFileName(self, "Save a figure", "figure.png", "PNG (*.png)")
-        if path:
+        to = "Save a figure", "figure.png", "PNG (*.png)"
+        if path := asked_path("Figure", self._figure_form, AS_SHOWN, to, self):
             self.save_figure(path)
 
     @errors_shown()
     def save_figure(self, path: str | Path) -> None:
-        """Save a figure of the canvas, as the options say."""
         figure = figure_of(self.figure_controls)
         save_figure(self.viewer, path, figure)
         show_info(f"Saved the figure to {path}: {figure.width_cm:g} cm at {figure.dpi:g} dpi.")
 
     def ask_movie(self) -> None:
-        """Ask for the options of a movie and where to, and write it."""
         note = "One turn of the 3-D view, as GIF or MP4."
-        dialog = OptionsDialog("Movie", "Save...", self._movie_form, note, self)
-        if dialog.exec() != OptionsDialog.DialogCode.Accepted:
-            return
-        path, _ = QFileDialog.getSaveFileName(
-            self, "Save a movie", "tractography.gif", "Movie (*.gif *.mp4)"
-        )
-        if path:
+        to = "Save a movie", "tractography.gif", "Movie (*.gif *.mp4)"
+        if path := asked_path("Movie", self._movie_form, note, to, self):
             self.write_movie(path)
 
     def write_movie(self, path: str | Path, *, n_frames: int | None = None) -> bool:
@@ -98,17 +190,12 @@ class Pictures(QWidget):  # type: ignore[misc]
 
         Raises FileError when the view is 2-D, or the file cannot be written.
         """
-        chosen = values_of(self.movie_controls)
-        n = n_frames or max(round(chosen["movie_seconds"] * FRAMES_A_SECOND), 2)
+        seconds, width, letters = (control.value for control in self.movie_controls)
+        n = n_frames or max(round(seconds * FRAMES_A_SECOND), 2)
         progress = QProgressDialog("Writing the movie", "Cancel", 0, n, self.window())
         progress.setWindowModality(Qt.WindowModality.WindowModal)
-        movie = turntable(
-            self.viewer,
-            path,
-            n_frames=n,
-            scale=chosen["movie_width"] / self.viewer.canvas.size[1],
-            letters=chosen["movie_letters"],
-        )
+        scale = width / self.viewer.canvas.size[1]
+        movie = turntable(self.viewer, path, n_frames=n, scale=scale, letters=letters)
         try:
             for done in movie:
                 progress.setValue(done)
@@ -122,26 +209,12 @@ class Pictures(QWidget):  # type: ignore[misc]
         return True
 
     def ask(self) -> None:
-        """Ask for the options of a screenshot and where to, and save it."""
-        note = "PNG, as the canvas shows it now."
-        dialog = OptionsDialog("Screenshot", "Save...", self._form, note, self)
-        if dialog.exec() != OptionsDialog.DialogCode.Accepted:
-            return
-        path, _ = QFileDialog.getSaveFileName(
-            self, "Save a picture", "tractography.png", "PNG (*.png)"
-        )
-        if path:
+        to = "Save a picture", "tractography.png", "PNG (*.png)"
+        if path := asked_path("Screenshot", self._form, AS_SHOWN, to, self):
             self.save(path)
 
     @errors_shown()
     def save(self, path: str | Path) -> None:
-        """Save a picture of the canvas."""
-        chosen = values_of(self.controls)
-        save_screenshot(
-            self.viewer,
-            path,
-            scale=chosen["picture_scale"],
-            transparent=chosen["transparent"],
-            letters=chosen["picture_letters"],
-        )
+        scale, transparent, letters = (control.value for control in self.controls)
+        save_screenshot(self.viewer, path, scale=scale, transparent=transparent, letters=letters)
         show_info(f"Saved the picture to {path}.")

@@ -20,7 +20,7 @@ from ....runtime.extras import needs_extra
 from ...layers.on_volume import SurfaceOnVolume, is_in_front
 from ...listening import Listening
 from ...session.session import Session
-from ...space.layer_list import index_of_lowest, insert_beside
+from ...space.layer_list import index_of_lowest, insert_beside, take_out
 from ...timers import delayed
 
 UPDATE_MS = 100
@@ -53,12 +53,10 @@ class RegionOutlines:
         self._heard: dict[Layer, Listening] = {}
 
     def open(self) -> None:
-        """Follow the regions."""
         self._listening.open()
         self._follow()
 
     def close_section(self) -> None:
-        """Take the outlines away."""
         self.update_later.stop()
         self._listening.close()
         for listening in self._heard.values():
@@ -100,11 +98,13 @@ class RegionOutlines:
     def update(self) -> None:
         """Show the outlines of what the regions are now; none in slices."""
         self.update_later.stop()
-        found = []
-        if self._viewer.dims.ndisplay == 3:
-            for layer, entries in self._layers.items():
-                if layer.visible:
-                    found += [_outline(layer, entry.label, entry.colour) for entry in entries]
+        seen = self._layers.items() if self._viewer.dims.ndisplay == 3 else ()
+        found = [
+            _outline(layer, entry.label, entry.colour)
+            for layer, entries in seen
+            if layer.visible
+            for entry in entries
+        ]
         parts = [part for part in found if part is not None]
         if not parts:
             self._remove()
@@ -129,8 +129,7 @@ class RegionOutlines:
         insert_beside(self._viewer, self.layer, at)
 
     def _remove(self) -> None:
-        if self.layer is not None and self.layer in self._viewer.layers:
-            self._viewer.layers.remove(self.layer)
+        take_out(self._viewer, self.layer)
         self.layer = None
 
 

@@ -20,7 +20,7 @@ from ....geometry.units import length_text
 from ...layers.on_volume import PointsOnVolume
 from ...session.seed_mouse import SeedMouse
 from ...session.session import Session
-from ...space.layer_list import insert_beside
+from ...space.layer_list import insert_beside, take_out
 from ...streamlines.layer import Streamlines
 from ..widgets.layout import button
 
@@ -55,14 +55,12 @@ class Ruler(QObject):  # type: ignore[misc]
         super().__init__()
         self._session, self._mouse = session, mouse
         self.layer: RulerPoints | None = None
-        self.button = button("ruler", HELP)
-        self.button.setCheckable(True)
+        self.button = button("ruler", HELP, is_checkable=True)
         self.button.toggled.connect(self._on_toggled)
         self._canvas: QWidget | None = None
 
     @property
     def is_on(self) -> bool:
-        """Whether drags measure."""
         return bool(self.button.isChecked())
 
     @property
@@ -75,7 +73,6 @@ class Ruler(QObject):  # type: ignore[misc]
 
     @property
     def text(self) -> str:
-        """Its length, in the unit of the image."""
         return length_text(self.length_mm, self._session.space.unit)
 
     def open(self, canvas: QWidget | None) -> None:
@@ -86,7 +83,6 @@ class Ruler(QObject):  # type: ignore[misc]
             canvas.installEventFilter(self)
 
     def close(self) -> None:
-        """Measure no more."""
         self.button.setChecked(False)
         self._session.viewer.layers.events.removed.disconnect(self._on_removed)
         if self._canvas is not None:
@@ -94,7 +90,6 @@ class Ruler(QObject):  # type: ignore[misc]
             self._canvas = None
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:  # noqa: N802 - Qt's name
-        """Take the ruler away at Escape."""
         if self.is_on and event.type() == QEvent.Type.KeyPress and event.key() == Qt.Key.Key_Escape:
             self.button.setChecked(False)
             return True
@@ -180,21 +175,16 @@ class Ruler(QObject):  # type: ignore[misc]
         elif not on and self.on_press in callbacks:
             callbacks.remove(self.on_press)
         if not on:
-            self._remove()
+            take_out(self._session.viewer, self.layer)
+            self.layer = None
 
     def _on_removed(self, event: Any) -> None:
         if event.value is self.layer:
             self.layer = None
             self.changed.emit()
 
-    def _remove(self) -> None:
-        if self.layer is not None and self.layer in self._session.viewer.layers:
-            self._session.viewer.layers.remove(self.layer)
-        self.layer = None
-
 
 def _dots(start: NDArray[np.float64], end: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return evenly spaced positions, both ends among them."""
     return np.asarray(start + np.linspace(0, 1, N_DOTS)[:, None] * (end - start))
 
 

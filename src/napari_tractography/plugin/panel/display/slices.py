@@ -61,7 +61,6 @@ class PlaneSlider(SliceControl):
         return int(self._viewer.dims.ndim) - 3 + self._axis
 
     def show(self) -> None:
-        """Bring the slider to the slice of the viewer."""
         if self._dimension >= 0:
             self.show_slice(self._viewer, self._axis, self._session.space)
 
@@ -115,14 +114,12 @@ class SlicesBox(QWidget):  # type: ignore[misc]
         self._show_rows()
 
     def open(self) -> None:
-        """Listen to the viewer."""
         self.choice.reset_choices()
         self._listening.open()
         self._on_slice()
         self.follow()  # the viewer may be in 3-D
 
     def close_section(self) -> None:
-        """Stop listening, and take the planes off the screen."""
         self._recheck_later.stop()
         self._listening.close()
         self._close_planes()
@@ -165,7 +162,6 @@ class SlicesBox(QWidget):  # type: ignore[misc]
                 self._on_slice()
 
     def fod_changed(self) -> None:
-        """Show, and hide, what the FOD that is chosen now asks for."""
         self._close_planes()
         self.follow()
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
 from napari.layers import Layer
-from qtpy.QtWidgets import QCheckBox, QSizePolicy, QWidget
+from qtpy.QtWidgets import QCheckBox, QPushButton, QWidget
 
 from ....maps.fod_peaks import fod_peaks
 from ....model.fod import Fod
@@ -17,18 +19,47 @@ from ...listening import Listening
 from ...main_window import canvas_of, main_window
 from ...session.seed_mouse import SeedMouse
 from ...session.session import Session
-from ...space.layer_list import insert_beside
+from ...space.layer_list import insert_beside, take_out
 from ...space.orientation_labels import OrientationLabels
-from ...space.views import FOUR_UP, SIDES, SPACE, VIEW_HELP, fit_space, plane_in_view, show_view
+from ...space.views import (
+    FOUR_UP,
+    PLANES,
+    SIDES,
+    SPACE,
+    VIEW_HELP,
+    fit_space,
+    plane_in_view,
+    show_view,
+)
 from ...timers import delayed
 from ..widgets.busy_dialog import errors_shown, wait_for
-from ..widgets.controls import form, on_change, parameter_controls, values_of
-from ..widgets.layout import button, row, stack
+from ..widgets.controls import form, on_change, parameter_controls
+from ..widgets.layout import beside, button, row, shrinkable, stack
 from .four_up import CanvasFrame, FourUp
-from .plane_bar import PlaneBar
 from .region_outlines import RegionOutlines
 from .ruler import Ruler
 from .slices import SLICES_SPEC, SlicesBox
+
+
+class PlaneBar(QWidget):  # type: ignore[misc]
+    """Buttons of the planes, 3-D and all together; what is in view is pressed.
+
+    Beside them another button, which is pressed by itself.
+    """
+
+    def __init__(self, show: Callable[[str], None], other: QPushButton) -> None:
+        super().__init__()
+        self.buttons = {
+            name: button(name, VIEW_HELP[name], partial(show, name), is_checkable=True)
+            for name in PLANES
+        }
+        parts = map(shrinkable, (*self.buttons.values(), other))
+        beside(self, *parts, spacing=2).setContentsMargins(2, 0, 2, 2)
+
+    def mark(self, view: str | None) -> None:
+        for name, one in self.buttons.items():
+            one.setChecked(name == view)
+
 
 NARROW = 48  # pixels
 PEAKS_MS = 200  # after the last move of the slider
@@ -71,12 +102,12 @@ class ViewSection(QWidget):  # type: ignore[misc]
         self.labels: OrientationLabels | None = None
         self.ruler = Ruler(session, mouse)
         self.bar = PlaneBar(self.show_view, self.ruler.button)
-        sides = {name: button(name, VIEW_HELP[name]) for name in SIDES}
-        for name, one in sides.items():
-            # Side by side they are not to widen the panel.
-            one.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)
+        sides = {
+            name: shrinkable(button(name, VIEW_HELP[name], partial(self.show_view, name)))
+            for name in SIDES
+        }
+        for one in sides.values():
             one.setMinimumWidth(NARROW)
-            one.clicked.connect(lambda _checked=False, name=name: self.show_view(name))
         self.views = {**self.bar.buttons, **sides}
         self.slices = SlicesBox(session)
         self.four_up = FourUp(session, self.slices, mouse, self.ruler)
@@ -92,28 +123,22 @@ class ViewSection(QWidget):  # type: ignore[misc]
         self.peaks_box = QCheckBox("FOD peaks")
         self.peaks_box.setToolTip("Draw the largest peaks of every voxel, coloured by direction.")
         self.controls = parameter_controls(GLYPH_SPECS)
+        self.kept_controls = [*self.controls, self.slices.switch]  # of KEPT_SPECS
         self.form = form(self.controls)
-        stack(
-            self,
-            self.bar,
-            row(*sides.values()),
-            self.slices,
-            row(self.glyphs_box, self.peaks_box),
-            self.form,
-        )
+        boxes = row(self.glyphs_box, self.peaks_box)
+        stack(self, self.bar, row(*sides.values()), self.slices, boxes, self.form)
         self.glyphs_box.toggled.connect(self._on_glyphs)
         self.peaks_box.toggled.connect(self._on_peaks)
         on_change(self.controls, self._on_controls)
         dims = self.viewer.dims.events
-        self._listening = Listening(*((e, self._on_view) for e in (dims.order, dims.ndisplay)))
+        self._listening = Listening(
+            (dims.order, self._on_view),
+            (dims.ndisplay, self._on_view),
+            (self.viewer.layers.events.removed, self._on_removed),
+        )
         self._peaks_floor = 0.0  # that the peaks were found with
         # Finding peaks takes longer than a slider moves.
         self._later = delayed(self, PEAKS_MS, self._follow_floor)
-
-    @property
-    def kept_controls(self) -> list[Any]:
-        """The controls of :data:`KEPT_SPECS`."""
-        return [*self.controls, self.slices.switch]
 
     def open(self) -> None:
         """Put the orientation labels on the canvas of the viewer, when it has one."""
@@ -126,13 +151,10 @@ class ViewSection(QWidget):  # type: ignore[misc]
         self.bar.buttons[FOUR_UP].setVisible(self._frame is not None)
         self._on_view()
         self._listening.open()
-        self.viewer.layers.events.removed.connect(self._on_removed)
         self.slices.open()
         self.outlines.open()
 
     def close_section(self) -> None:
-        """Remove orientation labels and glyphs."""
-        self.viewer.layers.events.removed.disconnect(self._on_removed)
         self._listening.close()
         self.ruler.close()
         if self._frame is not None:
@@ -151,7 +173,6 @@ class ViewSection(QWidget):  # type: ignore[misc]
     # Planes.
 
     def show_view(self, name: str) -> None:
-        """Turn to one of :data:`.views.VIEWS`."""
         if name not in (FOUR_UP, *SIDES):
             self._leave_four_up()
         show_view(self.viewer, SPACE if name == FOUR_UP else name)
@@ -187,7 +208,6 @@ class ViewSection(QWidget):  # type: ignore[misc]
         self.four_up.shared.move_to(position)
 
     def fod_changed(self) -> None:
-        """Draw the FOD that is chosen now."""
         self.slices.fod_changed()
         if self.labels is not None:  # an image that is tracked in may not know left from right
             self.labels.update()
@@ -196,31 +216,31 @@ class ViewSection(QWidget):  # type: ignore[misc]
                 box.setChecked(False)
                 box.setChecked(self.session.fod is not None)
 
+    @property
+    def _shape(self) -> tuple[float, float]:
+        """How large glyphs are, and from which amplitude on glyphs and peaks are drawn."""
+        scale, floor = (float(control.value) for control in self.controls)
+        return scale, floor
+
     def _on_glyphs(self, on: bool) -> None:
         fod = self.session.fod
         if self.glyphs is not None:
             glyphs, self.glyphs = self.glyphs, None
             glyphs.close()
         if on and fod is not None and self._is_worked_out(fod):
-            values = values_of(self.controls)
+            scale, floor = self._shape
             self.glyphs = FodGlyphs(
-                self.viewer,
-                fod,
-                self.session.space,
-                scale=values["glyph_scale"],
-                min_amplitude=values["glyph_floor"],
+                self.viewer, fod, self.session.space, scale=scale, min_amplitude=floor
             )
         elif on:
             self.glyphs_box.setChecked(False)
 
     def _on_peaks(self, on: bool) -> None:
         fod = self.session.fod
-        if self.peaks is not None:
-            layer, self.peaks = self.peaks, None
-            if layer in self.viewer.layers:
-                self.viewer.layers.remove(layer)
+        layer, self.peaks = self.peaks, None
+        take_out(self.viewer, layer)
         if on and fod is not None and self._is_worked_out(fod):
-            self._peaks_floor = values_of(self.controls)["glyph_floor"]
+            _, self._peaks_floor = self._shape
             self.peaks = self._peaks_of(fod, self._peaks_floor)
             if self.peaks is not None:
                 insert_beside(self.viewer, self.peaks)
@@ -247,13 +267,12 @@ class ViewSection(QWidget):  # type: ignore[misc]
 
     def _on_controls(self) -> None:
         if self.glyphs is not None:
-            values = values_of(self.controls)
-            self.glyphs.set_shape(values["glyph_scale"], values["glyph_floor"])
+            self.glyphs.set_shape(*self._shape)
         if self.peaks is not None:
             self._later.start()
 
     def _follow_floor(self) -> None:
-        fod, floor = self.session.fod, values_of(self.controls)["glyph_floor"]
+        fod, (_, floor) = self.session.fod, self._shape
         if self.peaks is None or fod is None or floor == self._peaks_floor:
             return
         self._peaks_floor = floor

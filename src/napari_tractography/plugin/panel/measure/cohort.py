@@ -120,7 +120,6 @@ class CohortSection(QWidget):  # type: ignore[misc]
         """Wait to be asked."""
 
     def close_section(self) -> None:
-        """Give up what is under way."""
         self.close_cohort()
 
     @errors_shown()
@@ -148,7 +147,6 @@ class CohortSection(QWidget):  # type: ignore[misc]
         self.runs.open(cohort)
 
     def close_cohort(self) -> None:
-        """Follow no more."""
         if self.runs.cohort is not None:
             self.session.viewer.layers.events.removed.disconnect(self._on_removed)
         self.runs.close()
@@ -289,7 +287,6 @@ class CohortDialog(QDialog):  # type: ignore[misc]
         self._show_found()
 
     def fods(self) -> str | list[str]:
-        """Return the pattern, or the files."""
         text = str(self.line.text())
         parts = [part.strip() for part in text.split(SEPARATOR) if part.strip()]
         if len(parts) == 1 and is_pattern(parts[0]):
@@ -297,7 +294,6 @@ class CohortDialog(QDialog):  # type: ignore[misc]
         return parts
 
     def warps(self) -> str:
-        """Return the pattern of warps; "" without."""
         return str(self.warp_line.text()).strip()
 
     def _show_found(self) -> None:

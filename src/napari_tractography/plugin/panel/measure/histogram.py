@@ -1,7 +1,4 @@
-"""The histogram of the lengths of a bundle, with two handles that filter.
-
-Called by the Measure section.
-"""
+"""The histogram of the lengths of a bundle, with two handles that filter."""
 
 from __future__ import annotations
 
@@ -85,13 +82,11 @@ class LengthHistogram(QWidget):  # type: ignore[misc]
         self._show_counts()
 
     def flush(self) -> None:
-        """Filter now, if a handle was moved."""
         if self._wait.isActive():
             self._wait.stop()
             self._choose()
 
     def close_section(self) -> None:
-        """Filter no more."""
         self._wait.stop()
 
     def _on_slider(self, _value: object) -> None:

@@ -1,11 +1,9 @@
-"""Maps of a bundle as layers: density, mask, ends, and visitation with its standard error.
-
-Called by the Measure section.
-"""
+"""Maps of a bundle as layers: density, mask, ends, and visitation with its standard error."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -14,17 +12,45 @@ from napari.utils.colormaps import Colormap, ensure_colormap
 from numpy.typing import NDArray
 
 from ....geometry.grid import Grid
-from ....maps.bundle_measures import grid_around
+from ....maps.chunks import blocks_of
 from ....maps.density import density
 from ....maps.resection import margin_map
 from ....maps.scalar_maps import ScalarMap, name_of
 from ....maps.visitation import Visitation, visitation
 from ....model.regions import Region
 from ....streamlines.tractogram import Tractogram
+from ...background import Advance
 from ...layers.planes import WITHIN_KEY
 from ...layers.volume_layers import faded, fod_grid_of, mask_layer_data, mask_layers, voxels_of
 from ...space.display import DisplaySpace
-from .counting import Counter
+
+
+@dataclass
+class Counter:
+    """How many streamlines of those to be measured have been taken, said to `advance`."""
+
+    advance: Advance
+    n_total: int
+    n_done: int = 0
+
+    def over(self, tractogram: Tractogram) -> CountedBlocks:
+        """Return streamlines that count themselves as they are taken, and end when given up."""
+        return CountedBlocks(self, tractogram)
+
+
+class CountedBlocks:
+    """The blocks of a tractogram; each time from the beginning."""
+
+    def __init__(self, counter: Counter, tractogram: Tractogram) -> None:
+        self._counter, self._tractogram = counter, tractogram
+
+    def __iter__(self) -> Iterator[Tractogram]:
+        counter = self._counter
+        for block in blocks_of(self._tractogram):
+            counter.advance(min(counter.n_done / max(counter.n_total, 1), 1.0))
+            yield block
+            counter.n_done += len(block)
+
 
 VISITATION_KEY = "visitation"  # layer.metadata[VISITATION_KEY]: the Visitation that it shows
 VISITATION = "Visitation"
@@ -35,12 +61,10 @@ MakeMap = Callable[..., list[Layer]]  # of a Counter, a Tractogram, a Grid and a
 
 
 def scalar_layers(layers: Any) -> list[Layer]:
-    """Return the layers that may be a scalar map."""
     return [layer for layer in mask_layers(layers) if isinstance(layer, Image)]
 
 
 def label_layers(layers: Any) -> list[Layer]:
-    """Return the layers that may be labels."""
     return [layer for layer in layers if isinstance(layer, Labels) and layer.ndim == 3]
 
 
@@ -51,30 +75,25 @@ def grid_layers(layers: Any) -> list[Layer]:
 
 
 def scalar_map_of(layer: Layer, space: DisplaySpace) -> ScalarMap:
-    """Return the scalar map that an image layer shows."""
     values, grid = voxels_of(layer, space)
     return ScalarMap.from_array(values, grid, name_of(layer.name))
 
 
 def grid_of_layer(layer: Layer, space: DisplaySpace) -> Grid:
-    """Return the voxels of a volume."""
     return fod_grid_of(layer) or voxels_of(layer, space)[1]
 
 
 def density_layers(counter: Counter, lines: Tractogram, grid: Grid, name: str) -> list[Layer]:
-    """Return how many streamlines pass each voxel."""
     return [map_layer(density(counter.over(lines), grid), grid, f"{name} density")]
 
 
 def mask_layers_of(counter: Counter, lines: Tractogram, grid: Grid, name: str) -> list[Layer]:
-    """Return which voxels a streamline passes."""
     inside = density(counter.over(lines), grid) > 0
     data, kwargs, _ = mask_layer_data(inside, grid, f"{name} mask")
     return [Labels(data, **kwargs)]
 
 
 def end_layers(counter: Counter, lines: Tractogram, grid: Grid, name: str) -> list[Layer]:
-    """Return how many streamlines end in each voxel."""
     return [map_layer(density(counter.over(lines), grid, ends_only=True), grid, f"{name} ends")]
 
 
@@ -92,7 +111,6 @@ def visitation_layers(counter: Counter, lines: Tractogram, grid: Grid, name: str
 def margin_layers(
     counter: Counter, lines: Tractogram, grid: Grid, name: str, *, cavity: Sequence[Region] = ()
 ) -> list[Layer]:
-    """Return how far the voxels that streamlines pass are from a cavity."""
     layer = map_layer(margin_map(counter.over(lines), cavity, grid), grid, f"{name} margin")
     colours = ensure_colormap(COLORMAP).colors
     layer.colormap = Colormap(colours[::-1], name=f"{COLORMAP}, near is bright")
@@ -113,13 +131,6 @@ MAPS: dict[str, tuple[MakeMap, str]] = {
         "How far each voxel that a streamline passes is from the regions with the role resect, mm.",
     ),
 }
-
-
-def make_layers(
-    make: MakeMap, counter: Counter, lines: Tractogram, grid: Grid | None, name: str
-) -> list[Layer]:
-    """Make the layers of a map; without a grid on voxels of 1 mm."""
-    return make(counter, lines, grid or grid_around(lines), name)
 
 
 def visitation_of(layers: Any) -> Visitation | None:

@@ -6,21 +6,22 @@ Called by the Measure section, which does the work in a thread.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from itertools import chain
 from typing import Any
 
 from ....errors import InvalidRegionError, InvalidTractogramError
 from ....geometry.grid import Grid
 from ....maps import plots, spreadsheets
-from ....maps.bundle_measures import BundleMeasures, measure
+from ....maps.bundle_measures import measure
 from ....maps.connectome import connectome
 from ....maps.profiles import profile
 from ....maps.resection import RESEARCH_ONLY, resection
 from ....maps.scalar_maps import ScalarMap
 from ....model.regions import Region
 from ....streamlines.tractogram import Tractogram
-from .counting import Counter
-from .outputs import Shown, drawing
+from .maps import Counter
+from .outputs import Shown
 
 TABLE, PROFILE, ASYMMETRY, LENGTHS, CONNECTOME, RESECTION = KINDS = (
     "Table",
@@ -56,18 +57,19 @@ def work_of(
             raise InvalidTractogramError(
                 "A profile needs a scalar map; open one, such as FA, and choose it as Scalar map."
             )
-        return _profiles(lines, scalar, colours)
+        return partial(_profiles, lines, scalar, colours)
     if kind == LENGTHS:
-        return _length_histograms(lines, colours)
+        return partial(_length_histograms, lines, colours)
     if kind == CONNECTOME:
         if labels is None:
             raise InvalidTractogramError(
                 "A connectome needs labels; open a parcellation and choose it as Labels."
             )
-        return _connectome(lines, *labels)
+        return partial(_connectome, lines, *labels)
     if kind == RESECTION:
-        return _resections(lines, checked_cavity(cavity))
-    return _measures(lines, scalar, grid, is_asymmetry=kind == ASYMMETRY)
+        return partial(_resections, lines, checked_cavity(cavity))
+    scalars = [] if scalar is None else [scalar]
+    return partial(_asymmetry if kind == ASYMMETRY else _table, lines, scalars, grid)
 
 
 def checked_cavity(cavity: Sequence[Region]) -> Sequence[Region]:
@@ -79,65 +81,43 @@ def checked_cavity(cavity: Sequence[Region]) -> Sequence[Region]:
     return cavity
 
 
-def _measures(
-    lines: Named,
-    scalar: ScalarMap | None,
-    grid: Grid | None,
-    *,
-    is_asymmetry: bool,
-) -> Work:
-    scalars = [] if scalar is None else [scalar]
-
-    def work(counter: Counter) -> Shown:
-        found: list[BundleMeasures] = [
-            measure(counter.over(tractogram), scalars, grid=grid, name=name)
-            for name, tractogram in lines
-        ]
-        if not is_asymmetry:
-            return Shown(spreadsheets.measures_table(found), "bundles", is_side_by_side=True)
-        names = ["n_streamlines", "mean_length_mm", "volume_mm3", "surface_mm2"]
-        names += [f"{each.name}_mean" for each in scalars]
-        table = spreadsheets.asymmetry_table(found)
-        if not table.rows:
-            plots.plot_asymmetry(found, names)  # says what is missing
-        draw = drawing(plots.plot_asymmetry, found, names)
-        return Shown(table, "asymmetry", draw, is_side_by_side=True)
-
-    return work
+def _table(lines: Named, scalars: list[ScalarMap], grid: Grid | None, counter: Counter) -> Shown:
+    found = [measure(counter.over(t), scalars, grid=grid, name=name) for name, t in lines]
+    return Shown(spreadsheets.measures_table(found), "bundles", is_side_by_side=True)
 
 
-def _profiles(lines: Named, scalar: ScalarMap, colours: Sequence[str]) -> Work:
-    def work(counter: Counter) -> Shown:
-        found = [profile(counter.over(t), scalar, name=name) for name, t in lines]
-        draw = drawing(plots.plot_profiles, found, colours)
-        return Shown(spreadsheets.profiles_table(found), "profiles", draw)
-
-    return work
-
-
-def _length_histograms(lines: Named, colours: Sequence[str]) -> Work:
-    def work(_counter: Counter) -> Shown:
-        names, lengths = [name for name, _ in lines], [t.lengths_mm for _, t in lines]
-        draw = drawing(plots.plot_lengths, lengths, names, colours)
-        return Shown(spreadsheets.lengths_table(names, lengths), "lengths", draw)
-
-    return work
+def _asymmetry(
+    lines: Named, scalars: list[ScalarMap], grid: Grid | None, counter: Counter
+) -> Shown:
+    found = [measure(counter.over(t), scalars, grid=grid, name=name) for name, t in lines]
+    names = ["n_streamlines", "mean_length_mm", "volume_mm3", "surface_mm2"]
+    names += [f"{each.name}_mean" for each in scalars]
+    draw = partial(plots.plot_asymmetry, found, names)
+    table = spreadsheets.asymmetry_table(found)
+    if not table.rows:
+        draw()  # says what is missing
+    return Shown(table, "asymmetry", draw, is_side_by_side=True)
 
 
-def _resections(lines: Named, cavity: Sequence[Region]) -> Work:
-    def work(counter: Counter) -> Shown:
-        found = [resection(counter.over(t), cavity, name=name) for name, t in lines]
-        table = spreadsheets.resections_table(found)
-        return Shown(table, "resection", is_side_by_side=True, note=RESEARCH_ONLY)
-
-    return work
+def _profiles(lines: Named, scalar: ScalarMap, colours: Sequence[str], counter: Counter) -> Shown:
+    found = [profile(counter.over(t), scalar, name=name) for name, t in lines]
+    draw = partial(plots.plot_profiles, found, colours)
+    return Shown(spreadsheets.profiles_table(found), "profiles", draw)
 
 
-def _connectome(lines: Named, labels: Any, grid: Grid) -> Work:
-    def work(counter: Counter) -> Shown:
-        chunks = chain.from_iterable(counter.over(tractogram) for _, tractogram in lines)
-        found = connectome(chunks, labels, grid)
-        draw = drawing(plots.plot_connectome, found)
-        return Shown(found.counts_table, "connectome", draw)
+def _length_histograms(lines: Named, colours: Sequence[str], _counter: Counter) -> Shown:
+    names, lengths = [name for name, _ in lines], [t.lengths_mm for _, t in lines]
+    draw = partial(plots.plot_lengths, lengths, names, colours)
+    return Shown(spreadsheets.lengths_table(names, lengths), "lengths", draw)
 
-    return work
+
+def _resections(lines: Named, cavity: Sequence[Region], counter: Counter) -> Shown:
+    found = [resection(counter.over(t), cavity, name=name) for name, t in lines]
+    table = spreadsheets.resections_table(found)
+    return Shown(table, "resection", is_side_by_side=True, note=RESEARCH_ONLY)
+
+
+def _connectome(lines: Named, labels: Any, grid: Grid, counter: Counter) -> Shown:
+    chunks = chain.from_iterable(counter.over(tractogram) for _, tractogram in lines)
+    found = connectome(chunks, labels, grid)
+    return Shown(found.counts_table, "connectome", partial(plots.plot_connectome, found))

@@ -1,32 +1,26 @@
-"""What a measurement is shown as: a table with the bundles side by side, and a plot.
-
-Called by the Measure section.
-"""
+"""What a measurement is shown as: a table with the bundles side by side, and a plot."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
-from qtpy.QtCore import QEvent, Qt
+from napari.utils.notifications import show_info
+from qtpy.QtCore import QEvent
 from qtpy.QtGui import QGuiApplication, QKeyEvent, QKeySequence, QPalette, QWheelEvent
-from qtpy.QtWidgets import (
-    QAbstractItemView,
-    QHeaderView,
-    QTableWidget,
-    QTableWidgetItem,
-    QWidget,
-)
+from qtpy.QtWidgets import QAbstractItemView, QFileDialog, QHeaderView, QTableWidget, QWidget
 
 from ....errors import TractographyError
 from ....maps import bundle_measures, resection
-from ....maps.plots import coloured, figure
+from ....maps.plots import coloured, figure, save_plot
 from ....maps.spreadsheets import Table
-from ..widgets.layout import keys_here, stack
+from ..widgets.busy_dialog import errors_shown, wait_for
+from ..widgets.layout import keys_here, number_item, stack
 
 COLUMNS = bundle_measures.COLUMNS | resection.COLUMNS
+CSV_HELP, PLOT_HELP = "Save the numbers as a CSV file.", "Save the plot as PNG, SVG or PDF."
 PLOT_HEIGHT = 250
 MAX_ROWS = 12
 
@@ -37,7 +31,7 @@ class Shown:
 
     table: Table  # what Copy and CSV take
     file: str  # what files are called, without an ending
-    draw: Callable[[Any], Any] | None = None  # draws it on a figure
+    draw: Callable[..., Any] | None = None  # draws it, `on` a figure
     is_side_by_side: bool = False  # whether the table itself is shown, its rows as columns
     plot: Any = None  # on which it is drawn already
     note: str = ""  # a sentence to be read with it: why it cannot be drawn, for one
@@ -50,10 +44,35 @@ class Shown:
             plot = figure()
             with suppress(ImportError):  # loaded here, the canvas is there at once
                 import matplotlib.backends.backend_qtagg  # noqa: F401
-            self.draw(plot)
+            self.draw(on=plot)
         except TractographyError as error:
             return replace(self, draw=None, note=str(error))
         return replace(self, plot=plot)
+
+    def copy(self) -> None:
+        QGuiApplication.clipboard().setText(self.table.text("\t"))
+        show_info("Copied.")
+
+    def save_plot(self, path: str) -> None:
+        """Write the plot, black on white, as .png, .svg or .pdf."""
+        assert self.draw is not None
+        save_plot(self.draw(), path)
+
+    @errors_shown()
+    def ask_csv(self, parent: QWidget) -> None:
+        path, _ = QFileDialog.getSaveFileName(
+            parent, "Save the numbers", f"{self.file}.csv", "Table (*.csv)"
+        )
+        if path:
+            self.table.save(path)
+
+    @errors_shown()
+    def ask_plot(self, parent: QWidget) -> None:
+        path, _ = QFileDialog.getSaveFileName(
+            parent, "Save the plot", f"{self.file}.png", "Plot (*.png *.svg *.pdf)"
+        )
+        if path:
+            wait_for(lambda: self.save_plot(path), "Saving the plot", parent)
 
 
 class SideBySide(QTableWidget):  # type: ignore[misc]
@@ -66,7 +85,6 @@ class SideBySide(QTableWidget):  # type: ignore[misc]
         self._table: Table | None = None
 
     def show_table(self, table: Table) -> None:
-        """Show a table."""
         self._table = table
         self.setRowCount(len(table.header) - 1)
         self.setColumnCount(len(table.rows))
@@ -77,9 +95,7 @@ class SideBySide(QTableWidget):  # type: ignore[misc]
         self.setHorizontalHeaderLabels([row[0] for row in table.rows])
         for column, row in enumerate(table.rows):
             for number, text in enumerate(row[1:]):
-                item = QTableWidgetItem(text or "–")
-                item.setTextAlignment(Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
-                self.setItem(number, column, item)
+                self.setItem(number, column, number_item(text or "–"))
         header = self.horizontalHeader()
         header.setSectionResizeMode(QHeaderView.ResizeMode.ResizeToContents)
         self.resizeRowsToContents()
@@ -88,7 +104,6 @@ class SideBySide(QTableWidget):  # type: ignore[misc]
         self.setFixedHeight(rows + header.sizeHint().height() + bar + 4)
 
     def keyPressEvent(self, event: QKeyEvent) -> None:  # noqa: N802 - Qt's name
-        """Copy."""
         if event.matches(QKeySequence.StandardKey.Copy) and self._table is not None:
             QGuiApplication.clipboard().setText(self._table.text("\t"))
             return
@@ -105,7 +120,6 @@ class PlotView(QWidget):  # type: ignore[misc]
         self.setFixedHeight(PLOT_HEIGHT)
 
     def show_plot(self, plot: Any) -> None:
-        """Show a figure instead of the one before."""
         from matplotlib.backends.backend_qtagg import FigureCanvasQTAgg
 
         before, self._canvas = self._canvas, FigureCanvasQTAgg(plot)
@@ -117,7 +131,6 @@ class PlotView(QWidget):  # type: ignore[misc]
         self.layout().addWidget(self._canvas)
 
     def changeEvent(self, event: QEvent) -> None:  # noqa: N802 - Qt's name
-        """Take up the colours of another theme."""
         super().changeEvent(event)
         if event.type() in (QEvent.Type.PaletteChange, QEvent.Type.StyleChange) and self._canvas:
             self._colour()
@@ -136,15 +149,3 @@ def label_of(name: str, *, with_unit: bool = True) -> str:
         return f"{label} ({unit})" if unit and with_unit else label
     stem, _, what = name.rpartition("_")
     return f"{stem}, {what.replace('sd', 'SD')}" if stem and what in ("mean", "sd") else name
-
-
-def drawing(plot: Callable[..., Any], *args: Any, **kwargs: Any) -> Callable[[Any], Any]:
-    """Return a function that draws on a figure."""
-    return lambda on: plot(*args, on=on, **kwargs)
-
-
-def hidden(*widgets: QWidget) -> Sequence[QWidget]:
-    """Hide widgets until there is something in them."""
-    for widget in widgets:
-        widget.hide()
-    return widgets

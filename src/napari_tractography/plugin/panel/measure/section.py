@@ -13,18 +13,16 @@ from typing import Any
 import numpy as np
 from magicgui import widgets
 from napari.layers import Layer
-from napari.utils.notifications import show_info
-from qtpy.QtGui import QGuiApplication, QShowEvent
-from qtpy.QtWidgets import QFileDialog, QMenu, QWidget
+from qtpy.QtGui import QShowEvent
+from qtpy.QtWidgets import QFileDialog, QWidget
 
 from ....errors import InvalidTractogramError
 from ....files.formats import dialog_filter, written_volume_endings
 from ....files.volume_files import save_volume
 from ....geometry.grid import Grid
-from ....maps import plots
+from ....maps.bundle_measures import grid_around
 from ....model.parameters import ParameterSpec
 from ....recipes.edits import BY_NUMBER, Edit, edited
-from ....streamlines.tractogram import Tractogram
 from ...background import Background
 from ...layers.volume_layers import voxels_of
 from ...listening import Listening
@@ -33,15 +31,14 @@ from ...session.listing import BundleList
 from ...session.open_bundle import OpenBundle
 from ...session.resections import Resections
 from ...session.session import Session
-from ..widgets.busy_dialog import errors_shown, wait_for
+from ..widgets.busy_dialog import errors_shown
 from ..widgets.controls import form, layer_choice, offer_layers, parameter_control, show_row
-from ..widgets.layout import add_entry, button, row, show_text, stack, wrapped
+from ..widgets.layout import add_entry, button, give_menu, row, show_text, stack, wrapped
 from ..widgets.progress_row import ProgressRow
 from . import maps
-from .counting import Counter
 from .histogram import LengthHistogram
 from .measurements import CONNECTOME, KINDS, checked_cavity, work_of
-from .outputs import PlotView, Shown, SideBySide, hidden
+from .outputs import CSV_HELP, PLOT_HELP, PlotView, Shown, SideBySide
 
 AUTOMATIC = "automatic"
 CHOSEN = (
@@ -59,6 +56,12 @@ ERROR_SPEC = ParameterSpec(
     help="Of a visitation map: how large the standard error of the probability may be; what stands "
     "below says how many more streamlines that takes.",
 )
+SCALAR_HELP = "The image, such as FA, that tables and profiles average, sampled along streamlines."
+LABELS_HELP = "The parcellation whose labels a connectome joins."
+GRID_HELP = (
+    "On whose voxels maps, volume and surface are made: by default those of the scalar map, else "
+    "of the FOD, else of 1 mm."
+)
 
 
 class MeasureSection(QWidget):  # type: ignore[misc]
@@ -68,8 +71,6 @@ class MeasureSection(QWidget):  # type: ignore[misc]
         super().__init__()
         self.session, self.bundles, self.resections = session, bundles, resections
         self.measuring = Background()
-        self.shown: Shown | None = None
-        self._measured: list[Tractogram] = []  # of what is shown
         self._lengths_of: tuple[Any, tuple[Edit, ...], Any] | None = None
         self._enough: tuple[Any, float, str] | None = None  # of which map and error, and what
         self.histogram = LengthHistogram()
@@ -91,61 +92,59 @@ class MeasureSection(QWidget):  # type: ignore[misc]
         )
         self.error = parameter_control(ERROR_SPEC)
         self.form = form([self.kind, self.scalar, self.labels, self.grid, self.error])
-        self.measure = button("Measure", "Measure the bundles whose eye is open.")
+        self.measure = button("Measure", "Measure the bundles whose eye is open.", self.start)
         self.add_map = button("Add map", "Add a map of the selected bundle as a layer.")
-        menu = QMenu(self.add_map)
-        for name, (_, tip) in maps.MAPS.items():
-            add_entry(menu, name, partial(self.start_map, name), tip)
+        menu = give_menu(
+            self.add_map,
+            *((name, tip, partial(self.start_map, name)) for name, (_, tip) in maps.MAPS.items()),
+        )
         menu.addSeparator()
         tip = "Write the volume that is selected in the layer list as NIfTI."
         add_entry(menu, "Save selected map...", self._ask_map, tip)
-        self.add_map.setMenu(menu)
         self.progress = ProgressRow("How many streamlines have been measured.", "Stop measuring.")
         self.note, self.visited = wrapped(), wrapped()
         self.table, self.plot = SideBySide(), PlotView()
-        self.copy = button("Copy", "Copy the numbers, to be pasted into a spreadsheet.")
-        self.csv = button("CSV...", "Save the numbers as a CSV file.")
-        self.picture = button("Plot...", "Save the plot as PNG, SVG or PDF.")
+        copy_help = "Copy the numbers, to be pasted into a spreadsheet."
+        self.copy = button("Copy", copy_help, lambda: self.shown.copy())
+        self.csv = button("CSV...", CSV_HELP, lambda: self.shown.ask_csv(self))
+        self.picture = button("Plot...", PLOT_HELP, lambda: self.shown.ask_plot(self))
         self.outputs = row(self.copy, self.csv, self.picture)
-        actions = row(self.measure, self.add_map)
         stack(
-            self, self.histogram, self.form, actions, self.progress, self.visited, self.note,
-            self.table, self.plot, self.outputs, spacing=5,
+            self, self.histogram, self.form, row(self.measure, self.add_map), self.progress,
+            self.visited, self.note, self.table, self.plot, self.outputs, spacing=5,
         )  # fmt: skip
-        hidden(self.note, self.table, self.plot, self.outputs, self.visited)
-        self._connect()
-        self._show_rows()
-
-    def _connect(self) -> None:
+        self.visited.hide()
+        self._forget()
         self.histogram.chosen.connect(self.limit_lengths)
         self.kind.changed.connect(self._on_kind)
-        self.measure.clicked.connect(lambda: self.start())
-        self.copy.clicked.connect(self.copy_table)
-        self.csv.clicked.connect(lambda: self._ask_csv())
-        self.picture.clicked.connect(lambda: self._ask_picture())
         self.error.changed.connect(lambda _value: self.show_visitation())
-        viewer = self.session.viewer
+        viewer = session.viewer
         self._listening = Listening(
-            (self.bundles.session.list_changed, self.follow),
+            (bundles.session.list_changed, self.follow),
             (viewer.cursor.events.position, self._on_cursor),
             (viewer.layers.events.removed, self._on_cursor),
         )
         self.progress.follow(self.measuring)
         self.measuring.failed.connect(show_error)
+        self._show_rows()
+
+    def _forget(self) -> None:
+        """Show nothing that was measured."""
+        self.shown: Any = None  # Shown, or None
+        self._measured: list[Any] = []  # the tractograms of what is shown
+        for each in (self.note, self.table, self.plot, self.outputs):
+            each.hide()
 
     def open(self) -> None:
-        """Listen to bundles and viewer."""
         self._listening.open()
         self.follow()
 
     def close_section(self) -> None:
-        """Give up what is under way, and stop listening."""
         self.measuring.cancel()
         self.histogram.close_section()
         self._listening.close()
 
     def refresh_layers(self) -> None:
-        """Update the choices of layers after some were added, renamed or removed."""
         for choice in (self.scalar, self.labels, self.grid):
             offer_layers(choice, choice.value)  # by any name
 
@@ -158,8 +157,7 @@ class MeasureSection(QWidget):  # type: ignore[misc]
         """Show what is measured now, and no more what was of another kind."""
         self._show_rows()
         self.measuring.cancel()
-        self.shown, self._measured = None, []
-        hidden(self.note, self.table, self.plot, self.outputs)
+        self._forget()
 
     def _show_rows(self) -> None:
         show_row(self.form, self.labels, self.kind.value == CONNECTOME)
@@ -196,10 +194,9 @@ class MeasureSection(QWidget):  # type: ignore[misc]
         layer = self.session.streamlines_layer
         if layer is None or self.session.tractogram is None:
             return
-        before, _ = _without_lengths(layer.editor.edits)
-        wanted = (
-            before if (least, most) == (0.0, math.inf) else (*before, Edit.lengths(least, most))
-        )
+        wanted, _ = _without_lengths(layer.editor.edits)
+        if (least, most) != (0.0, math.inf):
+            wanted = (*wanted, Edit.lengths(least, most))
         if wanted != layer.editor.edits:
             with errors_shown():
                 layer.editor.edits = wanted
@@ -207,7 +204,6 @@ class MeasureSection(QWidget):  # type: ignore[misc]
     # -- measuring -----------------------------------------------------------------------------
 
     def _bundles(self) -> list[OpenBundle]:
-        """Return the bundles whose eye is open and that have streamlines."""
         return [
             bundle
             for bundle in self.bundles.bundles
@@ -216,25 +212,19 @@ class MeasureSection(QWidget):  # type: ignore[misc]
 
     @errors_shown()
     def start(self) -> None:
-        """Measure what is chosen."""
         bundles, space = self._bundles(), self.session.space
         if not bundles:
             raise InvalidTractogramError(
                 "No bundle that is shown has streamlines; run tracking or open an eye in Bundles."
             )
-        scalar = None
-        if self.scalar.value is not None:
-            scalar = maps.scalar_map_of(self.scalar.value, space)
         lines = [(each.name, each.tractogram) for each in bundles if each.tractogram is not None]
-        labels = None
-        if self.labels.value is not None:
-            labels = voxels_of(self.labels.value, space)
+        scalar, labels = self.scalar.value, self.labels.value
         work = work_of(
             self.kind.value,
             lines,
             [each.state.colour for each in bundles],
-            scalar=scalar,
-            labels=labels,
+            scalar=None if scalar is None else maps.scalar_map_of(scalar, space),
+            labels=None if labels is None else voxels_of(labels, space),
             grid=self._grid(),
             cavity=self.resections.cavity,
         )
@@ -242,7 +232,7 @@ class MeasureSection(QWidget):  # type: ignore[misc]
         n_total = sum(map(len, taken))
         self.measuring.begin(
             "Measuring",
-            lambda advance: work(Counter(advance, n_total)).plotted(),
+            lambda advance: work(maps.Counter(advance, n_total)).plotted(),
             lambda shown: self._show(shown, taken),
         )
 
@@ -265,39 +255,6 @@ class MeasureSection(QWidget):  # type: ignore[misc]
         self.picture.setEnabled(shown.plot is not None)
         self.outputs.show()
 
-    # -- what comes out ------------------------------------------------------------------------
-
-    def copy_table(self) -> None:
-        """Put the numbers on the clipboard, with tabs."""
-        if self.shown is not None:
-            QGuiApplication.clipboard().setText(self.shown.table.text("\t"))
-            show_info("Copied.")
-
-    def save_plot(self, path: str) -> None:
-        """Write the plot, black on white, as .png, .svg or .pdf."""
-        if self.shown is not None and self.shown.draw is not None:
-            drawn = plots.figure()
-            self.shown.draw(drawn)
-            plots.save_plot(drawn, path)
-
-    @errors_shown()
-    def _ask_csv(self) -> None:
-        assert self.shown is not None
-        path, _ = QFileDialog.getSaveFileName(
-            self, "Save the numbers", f"{self.shown.file}.csv", "Table (*.csv)"
-        )
-        if path:
-            self.shown.table.save(path)
-
-    @errors_shown()
-    def _ask_picture(self) -> None:
-        assert self.shown is not None
-        path, _ = QFileDialog.getSaveFileName(
-            self, "Save the plot", f"{self.shown.file}.png", "Plot (*.png *.svg *.pdf)"
-        )
-        if path:
-            wait_for(lambda: self.save_plot(path), "Saving the plot", self)
-
     # -- maps ----------------------------------------------------------------------------------
 
     @errors_shown()
@@ -317,8 +274,8 @@ class MeasureSection(QWidget):  # type: ignore[misc]
             make = partial(make, cavity=checked_cavity(self.resections.cavity))
         self.measuring.begin(
             "Measuring",
-            lambda advance: maps.make_layers(
-                make, Counter(advance, len(lines)), lines, grid, bundle.name
+            lambda advance: make(
+                maps.Counter(advance, len(lines)), lines, grid or grid_around(lines), bundle.name
             ),
             self._add_layers,
         )
@@ -368,16 +325,7 @@ class MeasureSection(QWidget):  # type: ignore[misc]
             self.show_visitation()
 
 
-SCALAR_HELP = "The image, such as FA, that tables and profiles average, sampled along streamlines."
-LABELS_HELP = "The parcellation whose labels a connectome joins."
-GRID_HELP = (
-    "On whose voxels maps, volume and surface are made: by default those of the scalar map, else "
-    "of the FOD, else of 1 mm."
-)
-
-
 def _is_chosen_by_hand(bundle: OpenBundle) -> bool:
-    """Return whether a person picked streamlines of a bundle one by one."""
     layer = bundle.streamlines_layer
     return layer is not None and any(edit.kind in BY_NUMBER for edit in layer.editor.edits)
 

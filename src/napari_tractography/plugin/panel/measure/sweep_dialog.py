@@ -8,23 +8,26 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from qtpy.QtWidgets import (
     QButtonGroup,
     QComboBox,
     QDialog,
     QDoubleSpinBox,
-    QFileDialog,
     QHBoxLayout,
     QLabel,
     QPushButton,
     QSpinBox,
     QWidget,
 )
+from vispy import scene
 
 from ....geometry.units import MM
 from ....maps import plots
+from ....maps.clusters import evenly_thinned
 from ....maps.spreadsheets import sweep_table
 from ....maps.sweeps import Sweep, swept, values_of
 from ....model.parameters import TrackingParameters, parameter_specs
@@ -34,12 +37,98 @@ from ...background import Advance, Background
 from ...notices import show_error
 from ...requests import Request
 from ...session.session import Session
-from ..widgets.busy_dialog import errors_shown, wait_for
+from ..widgets.busy_dialog import errors_shown
 from ..widgets.controls import label as label_of
-from ..widgets.layout import button, row, show_text, stack, wrapped
+from ..widgets.layout import button, keep_room, row, show_text, stack, wrapped
 from ..widgets.progress_row import ProgressRow
-from .outputs import PlotView, Shown, drawing
-from .small_pictures import Lines, SmallPictures, lines_of
+from .outputs import CSV_HELP, PLOT_HELP, PlotView, Shown
+
+HEIGHT = 190
+MAX_LINES = 300  # of a picture
+LINE_WIDTH = 1.0
+ROOM = 1.1  # times what the lines take, however they are turned about the vertical
+
+Lines = tuple[NDArray[np.float32], NDArray[np.float32], NDArray[np.bool_]]
+
+
+def lines_of(tractogram: Tractogram) -> Lines:
+    """Return an even part of streamlines as a picture takes them; in any thread.
+
+    Points, (n, 3) RAS+ mm, their colours by direction, (n, 4), and which are joined with the next.
+    """
+    n = len(tractogram)
+    few = tractogram[np.unique(np.linspace(0, n - 1, min(n, MAX_LINES)).astype(np.int64))]
+    points = evenly_thinned(few)
+    along = np.abs(np.gradient(points, axis=1)) if len(points) else np.zeros_like(points)
+    lengths = np.linalg.norm(along, axis=2, keepdims=True)
+    rgb = np.divide(along, lengths, where=lengths > 0, out=np.zeros_like(along))
+    colours = np.concatenate([rgb, np.ones_like(lengths)], axis=2).astype(np.float32)
+    joined = np.ones(points.shape[:2], bool)
+    joined[:, -1] = False
+    return points.reshape(-1, 3), colours.reshape(-1, 4), joined.ravel()
+
+
+class SmallPictures(QWidget):  # type: ignore[misc]
+    """Pictures beside each other; turning, moving or zooming one does so with all."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.canvas = scene.SceneCanvas(keys=None, bgcolor="black", parent=self)
+        self.views: list[Any] = []
+        self._grid: Any = None
+        self._box = np.zeros((0, 3))  # what has been shown lies in it
+        stack(self, self.canvas.native)
+        self.setFixedHeight(HEIGHT)
+
+    def begin(self, n: int) -> None:
+        """Make room for so many pictures, in the place of those before."""
+        angles = self._angles
+        if self._grid is not None:
+            self._grid.parent = None
+        self._box = np.zeros((0, 3))
+        self._grid = self.canvas.central_widget.add_grid(spacing=4)
+        self.views = [self._grid.add_view(row=0, col=k) for k in range(n)]
+        for view in self.views:
+            view.camera = scene.TurntableCamera(fov=0.0, **angles)
+        for view in self.views[1:]:  # both ways, and so all with each other
+            self.views[0].camera.link(view.camera)
+
+    @property
+    def _angles(self) -> dict[str, float]:
+        """How the pictures are turned; at first they are seen from behind, right at the right."""
+        if not self.views:
+            return {"elevation": 15.0, "azimuth": 0.0}
+        camera = self.views[0].camera
+        return {"elevation": camera.elevation, "azimuth": camera.azimuth}
+
+    def show_lines(self, number: int, lines: Lines) -> None:
+        """Show streamlines in a picture; all pictures have room for those of each."""
+        points, colours, joined = lines
+        if not len(points):
+            return
+        scene.visuals.Line(
+            points,
+            color=colours,
+            connect=joined[:-1],
+            width=LINE_WIDTH,
+            parent=self.views[number].scene,
+        )
+        box = np.concatenate([self._box, points])
+        box = np.stack([box.min(axis=0), box.max(axis=0)])
+        if not np.array_equal(box, self._box):
+            self._box = box
+            x, y, z = box[1] - box[0]
+            width, height = self.views[0].size
+            for view in self.views:
+                view.camera.center = box.mean(axis=0)
+            # The world's size of the shorter side; linked, and so that of all.
+            side = min(1.0, width / height)
+            self.views[0].camera.scale_factor = ROOM * max(np.hypot(x, y), z * side)
+        self.canvas.update()
+
+    def close_canvas(self) -> None:
+        self.canvas.close()
+
 
 WIDTH, PLOT_HEIGHT = 760, 300
 MOST_VALUES = 12
@@ -89,7 +178,7 @@ class SweepDialog(QDialog):  # type: ignore[misc]
         self.number.setRange(2, MOST_VALUES)
         self.number.setValue(5)
         self.number.setToolTip("How many values, besides that of now.")
-        self.start_button = button("Track", "Track with each value, in the background.")
+        self.start_button = button("Track", "Track with each value, in the background.", self.start)
         self.progress = ProgressRow("How many values have been tracked.", "Stop tracking.")
         self.pictures = SmallPictures()
         self.choices = QWidget()
@@ -99,12 +188,11 @@ class SweepDialog(QDialog):  # type: ignore[misc]
         self.plot.setFixedHeight(PLOT_HEIGHT)
         for each in (self.plot, self.answer):
             each.setToolTip(f"<qt>{NOTE}</qt>")
-            policy = each.sizePolicy()
-            policy.setRetainSizeWhenHidden(True)  # the dialog does not grow when they come
-            each.setSizePolicy(policy)
-        self.use_button = button("Use this value", "Set the value that is chosen above.")
-        self.csv = button("CSV...", "Save the numbers as a CSV file.")
-        self.picture = button("Plot...", "Save the plot as PNG, SVG or PDF.")
+            keep_room(each)  # the dialog does not grow when they come
+        use_help = "Set the value that is chosen above."
+        self.use_button = button("Use this value", use_help, self.use_value)
+        self.csv = button("CSV...", CSV_HELP, lambda: self.shown.ask_csv(self))
+        self.picture = button("Plot...", PLOT_HELP, lambda: self.shown.ask_plot(self))
         asked = row(
             self.parameter, QLabel("from"), self.low, QLabel("to"), self.high, QLabel("values"),
             self.number, self.start_button,
@@ -118,10 +206,6 @@ class SweepDialog(QDialog):  # type: ignore[misc]
         self.setMinimumWidth(WIDTH)
         self._show_outputs()
         self.parameter.currentIndexChanged.connect(lambda _index: self._suit())
-        self.start_button.clicked.connect(lambda: self.start())
-        self.use_button.clicked.connect(self.use_value)
-        self.csv.clicked.connect(lambda: self._ask_csv())
-        self.picture.clicked.connect(lambda: self._ask_plot())
         self.group.idClicked.connect(lambda _id: self._show_outputs())
         self.progress.follow(self.work)
         self.work.failed.connect(show_error)
@@ -129,12 +213,10 @@ class SweepDialog(QDialog):  # type: ignore[misc]
 
     @property
     def spec(self) -> ParameterSpec:
-        """The parameter that is swept."""
         index: int = self.parameter.currentIndex()
         return self.specs[index]
 
     def _suit(self) -> None:
-        """Offer values around that of now."""
         spec = self.spec
         now = float(getattr(self.request.parameters, spec.name))
         least, most = spec.minimum or 0.0, spec.maximum or np.inf
@@ -146,7 +228,6 @@ class SweepDialog(QDialog):  # type: ignore[misc]
 
     @errors_shown()
     def start(self) -> None:
-        """Track with each value."""
         name = self.spec.name
         values = np.linspace(self.low.value(), self.high.value(), self.number.value())
         if self.spec.type is int:
@@ -165,9 +246,8 @@ class SweepDialog(QDialog):  # type: ignore[misc]
                 advance((number + 1) / n)
 
             found = swept(inputs(), name, all_values.tolist(), request.execution, seen=see)
-            table = sweep_table(found)
-            shown = Shown(table, f"sweep_{name}", drawing(plots.plot_sweep, found)).plotted()
-            return found, pictures, shown
+            draw = partial(plots.plot_sweep, found)
+            return found, pictures, Shown(sweep_table(found), f"sweep_{name}", draw).plotted()
 
         self.work.begin("Tracking", work, self._show)
 
@@ -219,28 +299,6 @@ class SweepDialog(QDialog):  # type: ignore[misc]
         self.accept()
 
     def done(self, result: int) -> None:
-        """End, with what is under way."""
         self.work.cancel()
         self.pictures.close_canvas()
         super().done(result)
-
-    @errors_shown()
-    def _ask_csv(self) -> None:
-        path, _ = QFileDialog.getSaveFileName(
-            self, "Save the numbers", f"{self.shown.file}.csv", "Table (*.csv)"
-        )
-        if path:
-            self.shown.table.save(path)
-
-    @errors_shown()
-    def _ask_plot(self) -> None:
-        path, _ = QFileDialog.getSaveFileName(
-            self, "Save the plot", f"{self.shown.file}.png", "Plot (*.png *.svg *.pdf)"
-        )
-        if path:
-            wait_for(partial(self.save_plot, path), "Saving the plot", self)
-
-    def save_plot(self, path: str) -> None:
-        """Write the plot, black on white."""
-        assert self.found is not None
-        plots.save_plot(plots.plot_sweep(self.found), path)

@@ -1,7 +1,4 @@
-"""The Data section of the panel: the FOD to track in and the mask to stay in, from layers or files.
-
-Called by the panel.
-"""
+"""The Data section: the FOD to track in and the mask to stay in, from layers or files."""
 
 from __future__ import annotations
 
@@ -114,13 +111,11 @@ class DataSection(QWidget):  # type: ignore[misc]
         self._show_mask()
 
     def open(self) -> None:
-        """Listen to the viewer."""
         self.session.viewer.dims.events.ndisplay.connect(self._on_ndisplay)
         self._follow_opening(self.session.opening)
         self.alignment.follow(self.session.fod_layer)
 
     def close_section(self) -> None:
-        """Stop listening to the viewer."""
         self.session.viewer.dims.events.ndisplay.disconnect(self._on_ndisplay)
         self._follow_opening(None)
         self.alignment.follow(None)

@@ -7,26 +7,137 @@ the window must not block.
 from __future__ import annotations
 
 import html
+import threading
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from magicgui import widgets
-from qtpy.QtCore import Qt
-from qtpy.QtWidgets import QLabel, QProgressBar, QSizePolicy, QWidget
+from qtpy.QtCore import Qt, Signal
+from qtpy.QtWidgets import (
+    QHBoxLayout,
+    QLabel,
+    QLineEdit,
+    QProgressBar,
+    QPushButton,
+    QSizePolicy,
+    QVBoxLayout,
+    QWidget,
+)
 
+from ....files.paths import GivenUpError
 from ....model.parameters import ParameterSpec
 from ....runtime.arrays import REMEDY
 from ....tracking import devices, engine
 from ....tracking.devices import Device, cpu_count
 from ....tracking.report import Report
-from ...background import Background
+from ...background import Advance, Background
 from ...session.run_control import RunControl
 from ...session.runs import Run
 from ...session.session import Session
 from ...timers import delayed
 from ..widgets.controls import form, parameter_control, tooltip
-from ..widgets.layout import stack, wrapped
-from .cluster_row import ClusterRow
+from ..widgets.layout import show_text, stack, wrapped
+
+THREAD_NAME = "tractography-cluster"
+HELP = (
+    "Where the scheduler of a Dask cluster listens, tcp://HOST:8786, or local:4 for four processes "
+    "on this machine; needs the extra dask. Runs are then shared by its workers; previews are "
+    "tracked here."
+)
+CONNECT, CONNECTING, LEAVE = "Connect", "Connecting...", "Leave"
+
+
+def connect(where: str) -> Any:
+    from ....tracking.cluster.connecting import cluster
+
+    return cluster(where)
+
+
+class ClusterRow(QWidget):  # type: ignore[misc]
+    """An address, a button, and a line that says what is wrong; `cluster` is connected, or None."""
+
+    changed = Signal()  # connected, or left
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.cluster: Any = None
+        self.work = Background()
+        self.work.failed.connect(self._show)
+        self.address = QLineEdit()
+        self.address.setPlaceholderText("tcp://HOST:8786 or local:4")
+        self.address.setToolTip(f"<qt>{html.escape(HELP)}</qt>")
+        self.button = QPushButton(CONNECT)
+        self.button.setToolTip("Connect to the cluster at this address, or leave it.")
+        self.problem = QLabel()
+        self.problem.setWordWrap(True)
+        self.problem.setVisible(False)
+        text = QLabel("Cluster")
+        text.setToolTip(self.address.toolTip())
+        text.setBuddy(self.address)
+        row = QHBoxLayout()
+        row.setContentsMargins(0, 0, 0, 0)
+        for part in (text, self.address, self.button):
+            row.addWidget(part)
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(0, 0, 0, 0)
+        layout.addLayout(row)
+        layout.addWidget(self.problem)
+        self.button.clicked.connect(self._on_button)
+        self.address.returnPressed.connect(self._on_button)
+
+    @property
+    def is_connecting(self) -> bool:
+        return self.work.is_busy
+
+    def close_row(self) -> None:
+        """Leave the cluster; one that is being connected to is left when it answers."""
+        self.work.cancel()
+        self._leave()
+
+    def _on_button(self) -> None:
+        if self.is_connecting:
+            return
+        if self.cluster is not None:
+            self._leave()
+            self._show("")
+            self.changed.emit()
+            return
+        where = self.address.text().strip()
+        if not where:
+            self._show("Give an address first, or local:2 for two processes on this machine.")
+            return
+        self.work.begin("Connecting", partial(_connect, where), self._take)
+        self._show("")
+
+    def _take(self, created: Any) -> None:
+        self.cluster = created
+        self._show("")
+        self.changed.emit()
+
+    def _leave(self) -> None:
+        left, self.cluster = self.cluster, None
+        if left is not None:
+            # Python waits for it at its end: processes and files are not left behind.
+            threading.Thread(target=left.close, name=THREAD_NAME).start()
+
+    def _show(self, problem: str) -> None:
+        show_text(self.problem, html.escape(problem, quote=False))
+        self.address.setEnabled(self.cluster is None and not self.is_connecting)
+        self.button.setEnabled(not self.is_connecting)
+        connected = LEAVE if self.cluster is not None else CONNECT
+        self.button.setText(CONNECTING if self.is_connecting else connected)
+
+
+def _connect(where: str, advance: Advance) -> Any:
+    created = connect(where)
+    try:
+        advance(1.0)
+    except GivenUpError:  # the panel has closed meanwhile
+        created.close()
+        raise
+    return created
+
 
 FIND_AFTER_MS = 1000  # after the window has opened
 WARM_AFTER_MS = 0  # after it has opened, or another FOD or algorithm was chosen
@@ -60,7 +171,6 @@ class Found:
 
 
 def find() -> Found:
-    """Look for devices; may take seconds the first time."""
     problem = devices.cuda_problem()
     return Found(tuple(devices.devices()), problem)
 
@@ -123,7 +233,6 @@ class DeviceSection(QWidget):  # type: ignore[misc]
 
     @property
     def is_finding(self) -> bool:
-        """Whether an answer about devices is still to come."""
         return self._finding.is_busy
 
     def find_devices(self) -> None:
@@ -188,7 +297,6 @@ class DeviceSection(QWidget):  # type: ignore[misc]
         self._show()
 
     def _on_cluster(self) -> None:
-        """Track on a cluster from now on, or no longer."""
         self._offer(AUTO if self.cluster.cluster is None else CLUSTER)
 
     def _on_backend(self, value: str) -> None:
@@ -209,7 +317,6 @@ class DeviceSection(QWidget):  # type: ignore[misc]
             self.find_devices()  # at the memory in use now
 
     def show_report(self, report: Report) -> None:
-        """Show what a run was tracked on, why, and how long its parts took."""
         _show_text(self.took, f"{report.backend}: {report.reason}." if report.backend else "")
         parts = ", ".join(f"{what} {seconds:.2f} s" for what, seconds in report.seconds.items())
         kept = f" {report.held_bytes / 1e9:.2f} GB stay on it." if report.held_bytes else ""

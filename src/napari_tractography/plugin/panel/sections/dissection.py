@@ -155,11 +155,9 @@ class Dissection(QWidget):  # type: ignore[misc]
         self.follow()
 
     def open(self) -> None:
-        """Listen to the mouse."""
         self.session.viewer.mouse_drag_callbacks.insert(0, self._drag)
 
     def close_section(self) -> None:
-        """Put the tools away, and stop listening."""
         for created in self.tools.values():
             created.setChecked(False)
         self._wait.stop()
@@ -169,17 +167,14 @@ class Dissection(QWidget):  # type: ignore[misc]
             callbacks.remove(self._drag)
 
     def show_units(self) -> None:
-        """Show distances in the unit of the volume."""
         show_units(self.form, [self.like_mm, self.outlier_mm], self.session.space)
 
     @property
     def layer(self) -> Streamlines | None:
-        """The streamlines that are dissected."""
         return self.session.streamlines_layer
 
     @property
     def tool(self) -> str:
-        """The tool that is chosen, or ""."""
         return next((name for name, created in self.tools.items() if created.isChecked()), "")
 
     def _on_tool(self, name: str, on: bool) -> None:
@@ -190,7 +185,6 @@ class Dissection(QWidget):  # type: ignore[misc]
     # -- without the mouse ---------------------------------------------------------------------
 
     def select_like(self) -> None:
-        """Select what runs like the streamlines that are selected."""
         layer = self.layer
         if layer is None or not layer.editor.n_selected:
             show_warning("Nothing is selected; select streamlines that others shall be like.")
@@ -228,7 +222,6 @@ class Dissection(QWidget):  # type: ignore[misc]
 
     @errors_shown()
     def split_selected(self) -> None:
-        """Make a bundle of the selected streamlines."""
         split_off(self.bundles)
 
     # -- weights -------------------------------------------------------------------------------
@@ -378,7 +371,6 @@ class Overlay(QWidget):  # type: ignore[misc]
         self.update()
 
     def paintEvent(self, _event: QPaintEvent) -> None:  # noqa: N802 - Qt's name
-        """Draw."""
         painter = QPainter(self)
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
         painter.setPen(QPen(QColor(STROKE_COLOUR), 2))

@@ -91,7 +91,6 @@ class OdfRow(QWidget):  # type: ignore[misc]
 
     @property
     def is_busy(self) -> bool:
-        """Whether ODFs are being made."""
         return self.work.is_busy
 
     def start(self, layer: Layer, fod: Fod) -> None:
@@ -183,7 +182,6 @@ class ImageSection(QWidget):  # type: ignore[misc]
         self.refresh_blocks()
 
     def close_section(self) -> None:
-        """Take up no more changes."""
         self._wait.stop()
         self._refresh.stop()
         self._watched.layer = None
@@ -290,7 +288,6 @@ class ImageSection(QWidget):  # type: ignore[misc]
         return True
 
     def _refresh_if_more(self) -> None:
-        """Follow what is computed during a run."""
         fod = self.session.fod
         if fod is not None and fod.blocks is not None and fod.blocks.n_made != self._n_shown:
             self.refresh_blocks()

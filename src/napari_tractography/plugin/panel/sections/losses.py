@@ -11,13 +11,12 @@ from typing import Any
 import numpy as np
 from napari.layers import Vectors
 from napari.layers.utils.color_transformations import transform_color
-from qtpy.QtCore import Qt
 from qtpy.QtWidgets import QWidget
 
 from ....maps.resection import RESEARCH_ONLY
 from ...layers.on_volume import OnVolume, is_in_front
 from ...session.resections import RESECTION_KEY, Resections
-from ...space.layer_list import index_of_lowest, insert_beside
+from ...space.layer_list import index_of_lowest, insert_beside, take_out
 from ...streamlines.layer import Streamlines
 from ..widgets.layout import stack, wrapped
 
@@ -45,25 +44,21 @@ class Losses(QWidget):  # type: ignore[misc]
         self.resections = resections
         self._viewer = resections.session.viewer
         self.layer: MarginLines | None = None
-        self.label = wrapped(tooltip=HELP)
-        self.label.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
+        self.label = wrapped(tooltip=HELP, is_selectable=True)
         stack(self, self.label)
         self.hide()
         resections.changed.connect(self.refresh)
 
     def open(self) -> None:
-        """Follow cavities and bundles."""
         self._viewer.layers.events.removed.connect(self._on_removed)
         self.resections.open()
 
     def close_section(self) -> None:
-        """Take the lines away."""
         self.resections.close_section()
         self._viewer.layers.events.removed.disconnect(self._on_removed)
         self._show_lines([], [])
 
     def refresh(self) -> None:
-        """Show what is lost now."""
         found = self.resections.found
         for layer in self._viewer.layers:
             if isinstance(layer, Streamlines):
@@ -83,8 +78,7 @@ class Losses(QWidget):  # type: ignore[misc]
 
     def _show_lines(self, lines_mm: list[Any], colours: list[str]) -> None:
         if not lines_mm:
-            if self.layer is not None and self.layer in self._viewer.layers:
-                self._viewer.layers.remove(self.layer)
+            take_out(self._viewer, self.layer)
             self.layer = None
             return
         space = self.resections.session.space

@@ -137,12 +137,10 @@ class RegionSection(QWidget):  # type: ignore[misc]
         self.refresh()
 
     def open(self) -> None:
-        """Listen to the viewer."""
         self.session.viewer.layers.selection.events.active.connect(self._on_active)
         self._on_active()
 
     def close_section(self) -> None:
-        """Stop listening to the viewer."""
         self.session.viewer.layers.selection.events.active.disconnect(self._on_active)
         self._watch_mode(None)
 
@@ -162,11 +160,9 @@ class RegionSection(QWidget):  # type: ignore[misc]
         self.show_brush()
 
     def show_brush(self) -> None:
-        """Show whether a region is being painted: then the button is pressed."""
         self.paint.setChecked(self.session.regions.painted_layer is not None)
 
     def refresh(self) -> None:
-        """Show the regions as they are."""
         entries = self.session.regions.entries
         if self._shown != entries:
             added = [entry for entry in entries if entry not in self._shown]
@@ -187,7 +183,6 @@ class RegionSection(QWidget):  # type: ignore[misc]
         self.rule.value = self.session.state.rule
 
     def remove_selected(self) -> None:
-        """Remove the regions of the rows that are selected."""
         self.session.regions.remove(*self._selected())
 
     def save(self, entry: Entry, path: str | Path) -> None:
@@ -379,14 +374,12 @@ class _Table(QTableWidget):  # type: ignore[misc]
         header.setSectionResizeMode(0, QHeaderView.ResizeMode.Stretch)
 
     def fit(self) -> None:
-        """Be as high as the rows, up to a few."""
         self.resizeRowsToContents()
         n = min(self.rowCount(), MAX_ROWS)
         rows = sum(self.rowHeight(number) for number in range(n))
         self.setFixedHeight(self.horizontalHeader().sizeHint().height() + rows + 4)
 
     def keyPressEvent(self, event: QKeyEvent) -> None:  # noqa: N802 - Qt's name
-        """Remove the selected regions on Delete."""
         if event.key() in (Qt.Key.Key_Delete, Qt.Key.Key_Backspace):
             self._remove()
         else:
@@ -422,7 +415,6 @@ def _label_box() -> QSpinBox:
 
 
 def middle_of(region: Region, space: DisplaySpace) -> np.ndarray:
-    """Return where a region is, as a display position (z, y, x) in mm."""
     (middle,) = np.asarray(space.to_display(centre_mm(region)[None]), dtype=float)
     return np.asarray(middle)
 

@@ -18,6 +18,7 @@ from ...session.session import Session
 from ...session.wanted import ends_of
 from ...words import in_words
 from ..widgets.controls import (
+    DefaultMarks,
     form,
     layer_choice,
     offer_layers,
@@ -26,7 +27,6 @@ from ..widgets.controls import (
     set_values,
     values_of,
 )
-from ..widgets.default_marks import DefaultMarks
 from ..widgets.layout import button, keys_here, row, stack, wrapped
 from ..widgets.undo import UndoButtons
 from .seed_table import SeedTable
@@ -119,7 +119,6 @@ class SeedSection(QWidget):  # type: ignore[misc]
         self.show_source()
 
     def show_units(self) -> None:
-        """Show lengths in the unit of the volume."""
         space, named = self.session.space, {control.name: control for control in self.controls}
         for marks in self._marks:
             marks.show_units(space)
@@ -156,7 +155,6 @@ class SeedSection(QWidget):  # type: ignore[misc]
         return self._radius_mm if name == "radius_mm" else SPECS[name].default
 
     def refresh_layers(self) -> None:
-        """Take up new, renamed and removed layers."""
         offer_layers(self.mask_choice, self.session.chosen_input("seed_mask"), quietly=True)
 
     def show_source(self, _value: Any = None) -> None:

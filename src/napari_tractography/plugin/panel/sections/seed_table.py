@@ -66,7 +66,6 @@ class SeedModel(QAbstractTableModel):  # type: ignore[misc]
         return label(replace(spec, label=SHORT_LABELS[spec.name]), self._unit)
 
     def refresh(self) -> None:
-        """Take the seeds from their layer."""
         seeds = self._session.seeds
         same = len(seeds) == len(self._positions)
         if not same:
@@ -80,11 +79,9 @@ class SeedModel(QAbstractTableModel):  # type: ignore[misc]
             self.dataChanged.emit(self.index(0, 0), last)
 
     def rowCount(self, parent: QModelIndex | None = None) -> int:  # noqa: N802 - Qt's name
-        """Return the number of seeds."""
         return 0 if parent is not None and parent.isValid() else len(self._positions)
 
     def columnCount(self, parent: QModelIndex | None = None) -> int:  # noqa: N802 - Qt's name
-        """Return the number of columns."""
         return 0 if parent is not None and parent.isValid() else N_COLUMNS
 
     def headerData(  # noqa: N802 - Qt's name
@@ -103,7 +100,6 @@ class SeedModel(QAbstractTableModel):  # type: ignore[misc]
         return None
 
     def flags(self, index: QModelIndex) -> Qt.ItemFlag:
-        """Return that all can be edited."""
         return EDITABLE
 
     def data(self, index: QModelIndex, role: int = Role.DisplayRole) -> Any:
@@ -135,7 +131,6 @@ class SeedModel(QAbstractTableModel):  # type: ignore[misc]
     def setData(  # noqa: N802 - Qt's name
         self, index: QModelIndex, value: Any, role: int = Role.EditRole
     ) -> bool:
-        """Take what was typed."""
         text = str(value).strip()
         if role != Role.EditRole or text == self.data(index, Role.EditRole):
             return False
@@ -186,7 +181,6 @@ class SeedTable(QTableView):  # type: ignore[misc]
         self.refresh()
 
     def refresh(self) -> None:
-        """Show the seeds as they are."""
         layer = self._session.seeds.layer
         if layer is not self._layer:
             if self._layer is not None:
@@ -200,13 +194,11 @@ class SeedTable(QTableView):  # type: ignore[misc]
         self._from_layer()
 
     def changeEvent(self, event: QEvent) -> None:  # noqa: N802 - Qt's name
-        """Take up the colours of another theme."""
         super().changeEvent(event)
         if event.type() in (QEvent.Type.PaletteChange, QEvent.Type.StyleChange):
             self.seeds.text_colour = self.palette().color(QPalette.ColorRole.Text)
 
     def keyPressEvent(self, event: QKeyEvent) -> None:  # noqa: N802 - Qt's name
-        """Remove the selected seeds on Delete."""
         if event.key() in (Qt.Key.Key_Delete, Qt.Key.Key_Backspace):
             self._session.seeds.remove(self._rows())
         else:

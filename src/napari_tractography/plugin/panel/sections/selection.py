@@ -76,13 +76,11 @@ class SelectionSection(QWidget):  # type: ignore[misc]
     # -- opening and closing ---------------------------------------------------------------
 
     def open(self) -> None:
-        """Listen to the viewer."""
         self._listening.open()
         self.viewer.mouse_drag_callbacks.append(self._alt_click)
         self._on_layers()
 
     def close_section(self) -> None:
-        """Stop listening to the viewer and to the layer."""
         self._listening.close()
         if self._alt_click in self.viewer.mouse_drag_callbacks:
             self.viewer.mouse_drag_callbacks.remove(self._alt_click)

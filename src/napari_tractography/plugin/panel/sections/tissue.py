@@ -1,7 +1,4 @@
-"""The Tissues section of the panel: the tissue image that streamlines are held to.
-
-Called by the panel.
-"""
+"""The Tissues section of the panel: the tissue image that streamlines are held to."""
 
 from __future__ import annotations
 
@@ -61,15 +58,12 @@ class TissueSection(QWidget):  # type: ignore[misc]
         self.open_button.clicked.connect(self._ask)
 
     def open(self) -> None:
-        """Listen to the viewer and the session."""
         self._listening.open()
 
     def close_section(self) -> None:
-        """Stop listening to the viewer and the session."""
         self._listening.close()
 
     def refresh_layers(self) -> None:
-        """Offer the layers that there are."""
         offer_layers(self.choice, self.session.chosen_input("tissues"), quietly=True)
         self.refresh()
 

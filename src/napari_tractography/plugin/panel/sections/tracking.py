@@ -6,23 +6,83 @@ Called by the panel, which puts the two forms in the sections Tracking and More 
 from __future__ import annotations
 
 import html
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from qtpy.QtWidgets import QWidget
+from qtpy.QtCore import Qt
+from qtpy.QtWidgets import QDialog, QLabel, QToolButton, QWidget
 
 from ....errors import TractographyError
+from ....model import purposes
 from ....model.arcs import radius_mm
 from ....model.parameters import WITH_TISSUES, TrackingParameters
+from ....model.purposes import PURPOSES, Purpose
 from ...acts import SPECS
 from ...flag import Flag
 from ...session.session import Session
 from ...session.tracking_values import BY_FOD
 from ...words import in_words
-from ..widgets.controls import parameter_controls, set_values, show_row
-from ..widgets.default_marks import DefaultMarks
+from ..widgets.controls import DefaultMarks, parameter_controls, set_values, show_row
 from ..widgets.layout import button, row, stack, wrapped
-from .purpose import PurposeRow
+
+
+class PurposeRow(QWidget):  # type: ignore[misc]
+    """A button for each purpose, pressed where its algorithm is chosen, and one for the figures.
+
+    `choose` is called with the name of an algorithm, by which `buttons` has the buttons.
+    """
+
+    def __init__(self, choose: Callable[[str], None]) -> None:
+        super().__init__()
+        self.buttons = {each.algorithm: self._button(each, choose) for each in PURPOSES}
+        self.figures = QToolButton()
+        self.figures.setText("?")
+        self.figures.setToolTip("What was measured of each algorithm, where the truth is known.")
+        self.figures.setAccessibleName("What was measured")
+        self.figures.clicked.connect(lambda: measured_dialog(self).open())
+        stack(self, row(*self.buttons.values(), self.figures))
+
+    def show_algorithm(self, name: str) -> None:
+        for algorithm, each in self.buttons.items():
+            each.setChecked(algorithm == name)
+
+    def _button(self, purpose: Purpose, choose: Callable[[str], None]) -> QWidget:
+        created = button(purpose.name, f"{purpose.name}: {purpose.help} ({purpose.algorithm}).")
+        created.setCheckable(True)
+        created.setAutoDefault(False)
+        created.clicked.connect(lambda: choose(purpose.algorithm))
+        return created
+
+
+def measured_dialog(parent: QWidget) -> QDialog:
+    dialog = QDialog(parent)
+    dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+    dialog.setWindowTitle("Which algorithm for what")
+    for_what = "".join(
+        f"<li><b>{each.name}</b>, {each.help}: {each.algorithm}</li>" for each in PURPOSES
+    )
+    own = {each.algorithm for each in PURPOSES}
+    lines = [
+        _line("th", "valid / invalid, %", purposes.MEASURED_COLUMNS),
+        *(_line("th" if n in own else "td", n, cells) for n, *cells in purposes.MEASURED),
+    ]
+    table = QLabel(f"<table cellpadding=4>{''.join(lines)}</table>")
+    where = purposes.MEASURED_WHERE.replace("`", "")
+    stack(
+        dialog,
+        wrapped(f"<ul>{for_what}</ul>"),
+        table,
+        wrapped(f"{purposes.READING}<br><br>{purposes.MEASURED_HOW} ({where})"),
+        spacing=8,
+    )
+    dialog.layout().setContentsMargins(12, 12, 12, 12)
+    return dialog
+
+
+def _line(tag: str, name: str, cells: Iterable[str]) -> str:
+    of_cells = "".join(f"<{tag} align=center>{html.escape(cell)}</{tag}>" for cell in cells)
+    return f"<tr><{tag} align=left>{html.escape(name)}</{tag}>{of_cells}</tr>"
+
 
 NOT_SUITED = "Step, cone, floor and lengths follow the FOD once one is open."
 NONE_SUITED = "Step, cone, floor and lengths are as you set them."
@@ -81,7 +141,6 @@ class TrackingSection(QWidget):  # type: ignore[misc]
 
     @property
     def controls(self) -> list[Any]:
-        """All controls."""
         return [*self.main, *self.more]
 
     def set(self, values: Mapping[str, Any]) -> None:
@@ -177,7 +236,6 @@ class TrackingSection(QWidget):  # type: ignore[misc]
 
 
 def radius_of(parameters: TrackingParameters) -> float:
-    """Return the smallest radius that follows from step and cone angle, mm."""
     return float(f"{radius_mm(parameters.step_mm, parameters.max_angle_deg):.3g}")
 
 

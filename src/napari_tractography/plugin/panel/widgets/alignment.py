@@ -1,7 +1,4 @@
-"""What is not shown where it should be: volumes without their tilt, and an FOD moved by hand.
-
-Called by the Data section of the panel.
-"""
+"""What is not shown where it should be: volumes without their tilt, and an FOD moved by hand."""
 
 from __future__ import annotations
 
@@ -10,7 +7,7 @@ from typing import Any
 
 from napari.layers import Layer
 from qtpy.QtCore import Qt
-from qtpy.QtWidgets import QLabel, QWidget
+from qtpy.QtWidgets import QWidget
 
 from ....errors import TractographyError
 from ....files.paths import GivenUpError
@@ -41,15 +38,16 @@ class Alignment(QWidget):  # type: ignore[misc]
         self._session = session
         self._fod_layer: Layer | None = None  # whose position is followed
         self._seen: list[Layer] = []  # of which it matters whether they are visible
-        self.tilted, self.moved = _label(), _label()
+        self.tilted, self.moved = wrapped(), wrapped()
+        for each in (self.tilted, self.moved):
+            each.setTextFormat(Qt.TextFormat.PlainText)  # whatever layers are called
         self.resample = button(
             "Resample onto the FOD",
             "Show copies on the axes of the FOD in place of these volumes, which are hidden. Masks "
             "and labels take the value of the nearest voxel, others are interpolated.",
+            self._resample,
         )
-        self.resample.clicked.connect(self._resample)
-        self.put_back = button("Put back", "Show the FOD where its fibres lie.")
-        self.put_back.clicked.connect(self._put_back)
+        self.put_back = button("Put back", "Show the FOD where its fibres lie.", self._put_back)
         self.tilted_rows = QWidget()
         stack(self.tilted_rows, self.tilted, self.resample)
         self.moved_row = row(self.moved, self.put_back, stretch_first=True)
@@ -112,15 +110,13 @@ class Alignment(QWidget):  # type: ignore[misc]
     def _resample(self) -> None:
         """Show copies of tilted volumes, on the axes of the FOD, in their place."""
         layers, space = self._session.viewer.layers, self._session.space
-        for layer, _ in self._tilted():
-            if not can_be_resampled(layer):
-                continue
+        for layer in (layer for layer, _ in self._tilted() if can_be_resampled(layer)):
             try:
-                resampling, data = Resampling.of(layer, space), layer.data
+                resampling = Resampling.of(layer, space)
                 if resampling.is_shift:
                     layer.translate = resampling.translate
                     continue
-                work = partial(resampling.values, data)
+                work = partial(resampling.values, layer.data)
                 values = wait_for(work, f"Resampling {layer.name}", self)
             except TractographyError as error:
                 show_error(str(error))
@@ -144,9 +140,3 @@ class Alignment(QWidget):  # type: ignore[misc]
 def can_be_resampled(layer: Layer) -> bool:
     """Return whether a volume is no FOD, which a copy would not be."""
     return fod_grid_of(layer) is None and not layer.multiscale and not getattr(layer, "rgb", False)
-
-
-def _label() -> QLabel:
-    created = wrapped()
-    created.setTextFormat(Qt.TextFormat.PlainText)
-    return created

@@ -7,33 +7,34 @@ a value, a signal `changed` and a Qt widget `native`, as magicgui's widgets have
 from __future__ import annotations
 
 import html
+import math
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import nullcontext
 from typing import Any
 
-import numpy as np
 from magicgui import widgets
 from napari.layers import Layer
 from psygnal import Signal
-from qtpy.QtCore import QEvent, QLocale, QObject, Qt
+from qtpy.QtCore import QEvent, QLocale, QObject, QSignalBlocker, Qt
 from qtpy.QtGui import QColor, QFontMetrics, QIcon, QPixmap
 from qtpy.QtWidgets import (
     QAbstractSpinBox,
     QColorDialog,
     QDoubleSpinBox,
     QGridLayout,
-    QHBoxLayout,
     QLabel,
     QPushButton,
-    QSizePolicy,
     QSlider,
+    QToolButton,
     QWidget,
 )
 
+from ....fields.input_kind import InputKind
 from ....geometry.units import MM, shown_unit
 from ....model.parameters import ParameterSpec
 from ...document import LayerRef
 from ...space.display import DisplaySpace
+from .layout import beside, shrinkable
 
 SHORT_UNITS = {"degrees": "°"}
 DECIMALS = 6  # enough to type any value that makes sense; zeros at the end are not shown
@@ -42,6 +43,18 @@ NO_LAYER = "none"
 CLOSED = "{} (closed)"
 BOX_WIDTH = 104
 SWATCH_SIZE = 32, 12  # pixels
+ARROW = "↺"
+ARROW_WIDTH = 24  # pixels, kept free where there is no arrow
+AT_DEFAULT = "This is at its default."
+ARROW_STYLE = "QToolButton { background: transparent; border: none; padding: 0px; }"
+
+
+def limits_of(spec: ParameterSpec) -> tuple[float, float, float]:
+    """Return the least and the largest number of a box, and how far one click moves it."""
+    assert spec.minimum is not None
+    assert spec.maximum is not None
+    low = 0.0 if spec.default is None else spec.minimum
+    return low, spec.maximum, spec.increment or (spec.maximum - spec.minimum) / 100
 
 
 class NumberBox(QDoubleSpinBox):  # type: ignore[misc]
@@ -49,21 +62,19 @@ class NumberBox(QDoubleSpinBox):  # type: ignore[misc]
 
     def __init__(self, spec: ParameterSpec) -> None:
         super().__init__()
-        assert spec.minimum is not None
-        assert spec.maximum is not None
         locale = QLocale()
         locale.setNumberOptions(QLocale.NumberOption.OmitGroupSeparator)
         self.setLocale(locale)
         self.setDecimals(DECIMALS)
-        self.setRange(0.0 if spec.default is None else spec.minimum, spec.maximum)
-        self.setSingleStep(spec.increment or (spec.maximum - spec.minimum) / 100)
+        low, high, increment = limits_of(spec)
+        self.setRange(low, high)
+        self.setSingleStep(increment)
         if spec.default is None:
             self.setSpecialValueText(NO_VALUE)
         self.setValue(spec.default or 0.0)
         self.setFixedWidth(BOX_WIDTH) if spec.slider else self.setMinimumWidth(BOX_WIDTH)
 
     def textFromValue(self, value: float) -> str:  # noqa: N802 - Qt's name
-        """Return the number as text."""
         return str(self.locale().toString(round(value, DECIMALS), "g", 9))
 
 
@@ -86,9 +97,6 @@ class NumberControl:
         self._least = None if spec.default is not None else spec.minimum
         self.native = QWidget()
         self.native.setToolTip(self.tooltip)
-        layout = QHBoxLayout(self.native)
-        layout.setContentsMargins(0, 0, 0, 0)
-        layout.setSpacing(4)
         self.box = NumberBox(spec)
         self.slider: QSlider | None = None
         if spec.slider:
@@ -98,8 +106,8 @@ class NumberControl:
             self.slider.setRange(round(low / self._increment), round(high / self._increment))
             self.slider.setValue(round(spec.default / self._increment))
             self.slider.valueChanged.connect(self._on_slider)
-            layout.addWidget(self.slider, 1)
-        layout.addWidget(self.box, 0 if spec.slider else 1)
+        parts = [self.box] if self.slider is None else [self.slider, self.box]
+        beside(self.native, *parts, stretch_first=True, spacing=4)
         self.box.valueChanged.connect(self._on_box)
 
     @property
@@ -130,17 +138,13 @@ class NumberControl:
         self._factor, self._zoom = factor, of_limits
         self.label, self.tooltip = label(spec, unit), tooltip(spec, unit, of_limits)
         self.native.setToolTip(self.tooltip)
-        assert spec.minimum is not None
-        assert spec.maximum is not None
-        increment = (spec.increment or (spec.maximum - spec.minimum) / 100) * factor
-        increment *= zoom if spec.unit == MM else 1.0
-        blocked = self.box.blockSignals(True)
-        low = 0.0 if spec.default is None else spec.minimum
+        low, high, increment = limits_of(spec)
+        increment *= factor * (zoom if spec.unit == MM else 1.0)
         limits = factor * of_limits
-        self.box.setRange(low * limits, spec.maximum * limits)
-        self.box.setSingleStep(increment)
-        self.value = value
-        self.box.blockSignals(blocked)
+        with QSignalBlocker(self.box):
+            self.box.setRange(low * limits, high * limits)
+            self.box.setSingleStep(increment)
+            self.value = value
         if self.slider is not None:
             self._increment = increment
             self._follow_box(self.box.value())
@@ -148,14 +152,11 @@ class NumberControl:
     def reach(self, high: float) -> None:
         """Let the slider go from 0 to a number, in a hundred steps or so."""
         if self.slider is not None and high > 0:
-            step = 10.0 ** np.floor(np.log10(high / 50))
-            self._increment = float(
-                step * next(k for k in (1, 2, 5, 10) if high / (k * step) <= 200)
-            )
-            self.slider.blockSignals(True)
-            self.slider.setRange(0, int(np.ceil(high / self._increment)))
-            self.slider.setValue(round(float(self.box.value()) / self._increment))
-            self.slider.blockSignals(False)
+            step = 10.0 ** math.floor(math.log10(high / 50))
+            self._increment = step * next(k for k in (1, 2, 5, 10) if high / (k * step) <= 200)
+            with QSignalBlocker(self.slider):
+                self.slider.setRange(0, math.ceil(high / self._increment))
+            self._follow_box(self.box.value())
             self.box.setSingleStep(self._increment)
 
     def _on_slider(self, position: int) -> None:
@@ -167,9 +168,8 @@ class NumberControl:
 
     def _follow_box(self, value: float) -> None:
         if self.slider is not None:
-            self.slider.blockSignals(True)  # a value between two positions of the slider stays
-            self.slider.setValue(round(value / self._increment))
-            self.slider.blockSignals(False)
+            with QSignalBlocker(self.slider):  # a value between two positions of the slider stays
+                self.slider.setValue(round(value / self._increment))
 
 
 class ColourControl:
@@ -235,12 +235,8 @@ def parameter_control(spec: ParameterSpec) -> Any:
         return NumberControl(spec)
     if isinstance(spec.default, str) and spec.default.startswith("#"):
         return ColourControl(spec)
-    common: dict[str, Any] = {
-        "name": spec.name,
-        "label": label(spec),
-        "tooltip": tooltip(spec),
-        "value": spec.default,
-    }
+    common: dict[str, Any] = {"name": spec.name, "label": label(spec), "tooltip": tooltip(spec)}
+    common["value"] = spec.default
     if spec.choices:
         return widgets.ComboBox(choices=spec.choices, **common)
     if isinstance(spec.default, bool):
@@ -251,7 +247,6 @@ def parameter_control(spec: ParameterSpec) -> Any:
 
 
 def parameter_controls(specs: Iterable[ParameterSpec]) -> list[Any]:
-    """Return a control for each parameter, named as it."""
     return [parameter_control(spec) for spec in specs]
 
 
@@ -286,8 +281,7 @@ def layer_choice(
     )
     created.null_string = nothing
     created.choices = choices  # after it has its name, or none would stand last
-    # Long names of layers are not to widen the panel.
-    created.native.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)
+    shrinkable(created.native)
     return created
 
 
@@ -307,11 +301,11 @@ def offer_layers(choice: Any, chosen: Layer | LayerRef | None, *, quietly: bool 
 def show_choice(choice: Any, chosen: Layer | LayerRef | None) -> None:
     """Show what another bundle has chosen, quietly, among the layers that are offered already."""
     offered = choice.choices
-    is_offered = chosen is None or chosen in offered
-    if is_offered and not any(isinstance(each, LayerRef) for each in offered):
+    one_was_closed = any(isinstance(each, LayerRef) for each in offered)
+    if (chosen is None or chosen in offered) and not one_was_closed:
         with choice.changed.blocked():
             choice.value = chosen
-    else:  # one of them was closed
+    else:
         offer_layers(choice, chosen, quietly=True)
 
 
@@ -334,42 +328,38 @@ def form(controls: Sequence[Any], *, extra: Sequence[QWidget | None] = ()) -> QW
     return whole
 
 
+def _row_of(form: QWidget, control: Any) -> list[QWidget]:
+    """Return a control of a form with its label, and what stands at its right."""
+    grid = form.layout()
+    row, *_ = grid.getItemPosition(grid.indexOf(control.native))
+    return [grid.itemAtPosition(row, column).widget() for column in range(3)]
+
+
 def show_row(form: QWidget, control: Any, visible: bool) -> None:
     """Show or hide a control of a form, its label, and what stands at its right."""
-    grid = form.layout()
-    row, *_ = grid.getItemPosition(grid.indexOf(control.native))
-    for column in range(3):
-        grid.itemAtPosition(row, column).widget().setVisible(visible)
+    for widget in _row_of(form, control):
+        widget.setVisible(visible)
 
 
-def label_of(form: QWidget, control: Any) -> QLabel:
-    """Return the label of a control in a form."""
-    grid = form.layout()
-    row, *_ = grid.getItemPosition(grid.indexOf(control.native))
-    return grid.itemAtPosition(row, 0).widget()
+def label_of(form: QWidget, control: Any) -> Any:
+    return _row_of(form, control)[0]
 
 
 def align(forms: Iterable[QWidget]) -> None:
     """Give the labels of several forms the same width, with room for bold ones."""
-    grids = [one.layout() for one in forms]
-    width = max(
-        _bold_width(grid.itemAtPosition(row, 0).widget())
-        for grid in grids
-        for row in range(grid.rowCount())
-    )
+    width, grids = 0, [one.layout() for one in forms]
+    for grid in grids:
+        for row in range(grid.rowCount()):
+            text = grid.itemAtPosition(row, 0).widget()
+            font = text.font()
+            font.setBold(True)
+            letters = QFontMetrics(font).horizontalAdvance(text.text()) + 1
+            width = max(width, letters, text.sizeHint().width())
     for grid in grids:
         grid.setColumnMinimumWidth(0, width)
 
 
-def _bold_width(text: QLabel) -> int:
-    font = text.font()
-    font.setBold(True)
-    letters = QFontMetrics(font).horizontalAdvance(text.text())
-    return max(int(text.sizeHint().width()), int(letters) + 1)
-
-
 def values_of(controls: Iterable[Any]) -> dict[str, Any]:
-    """Return {name: value} of controls."""
     return {control.name: control.value for control in controls}
 
 
@@ -381,16 +371,12 @@ def set_values(controls: Iterable[Any], values: dict[str, Any]) -> None:
 
 
 def on_change(controls: Iterable[Any], callback: Callable[[], None]) -> None:
-    """Call back when any of the controls changes."""
     for control in controls:
         control.changed.connect(lambda _value: callback())
 
 
 def show_units(form: QWidget, controls: Iterable[Any], space: DisplaySpace) -> None:
-    """Show the lengths among the controls of a form in the unit of a volume.
-
-    See :meth:`NumberControl.show_in`.
-    """
+    """Show lengths among the controls of a form in the unit of a volume, by their `show_in`."""
     for control in controls:
         if isinstance(control, NumberControl):
             control.show_in(space.unit, space.in_proportion(1.0))
@@ -420,11 +406,81 @@ def value_text(spec: ParameterSpec, value: Any, of_volume: str = MM, zoom: float
 
 def tooltip(spec: ParameterSpec, of_volume: str = MM, zoom: float = 1.0) -> str:
     """Return the help text of a parameter with its limits and default, as a tooltip."""
-    shown, factor = shown_unit(spec.unit, of_volume)
-    factor *= zoom
-    unit = f" {shown}" if shown else ""
     text = spec.help
     if spec.minimum is not None and spec.maximum is not None:
-        text += f" From {factor * spec.minimum:g} to {factor * spec.maximum:g}{unit};"
+        shown, factor = shown_unit(spec.unit, of_volume)
+        low, high = factor * zoom * spec.minimum, factor * zoom * spec.maximum
+        text += f" From {low:g} to {high:g} {shown}".rstrip() + ";"
         text += f" default {spec.by_fod or value_text(spec, spec.default, of_volume, zoom)}."
     return f"<qt>{html.escape(text)}</qt>"  # rich text wraps; plain tooltips are one long line
+
+
+class DefaultMarks:
+    """The form of some controls, each with a mark.
+
+    `reset` takes the name of a control, which is to have its default again.
+    """
+
+    def __init__(
+        self,
+        controls: Sequence[Any],
+        specs: dict[str, ParameterSpec],
+        reset: Callable[[str], None],
+    ) -> None:
+        self._specs = specs
+        self.unit = MM  # of the volume
+        self._zoom = 1.0
+        self._kind: InputKind | None = None  # of what is tracked in
+        self._controls = {control.name: control for control in controls}
+        self._marked: dict[str, tuple[bool, Any]] = {}  # as they are shown
+        # By the name of a control; enabled where it is not at its default.
+        self.arrows = {name: _arrow() for name in self._controls}
+        self.form: QWidget = form(controls, extra=list(self.arrows.values()))
+        for name, arrow in self.arrows.items():
+            arrow.clicked.connect(lambda _checked=False, n=name: reset(n))
+            self.mark(name, is_default=True)
+
+    def show_units(self, space: DisplaySpace, kind: InputKind | None = None) -> None:
+        """Show lengths in the unit of a volume, see :func:`.controls.show_units`.
+
+        In the words for FODs, or for another `kind` of input.
+        """
+        shown = space.unit, space.in_proportion(1.0), kind
+        if shown == (self.unit, self._zoom, self._kind):
+            return
+        self.unit, self._zoom, self._kind = shown
+        self._marked.clear()
+        show_units(self.form, self._controls.values(), space)
+        for control in self._controls.values():
+            label_of(self.form, control).setText(self._in_words(control.label))
+            control.native.setToolTip(self._in_words(str(control.tooltip)))
+
+    def _in_words(self, text: str) -> str:
+        return text if self._kind is None else self._kind.in_words(text)
+
+    def mark(self, name: str, *, is_default: bool, default: Any = None) -> None:
+        """Mark a control as being at its default or not; `default` is what the arrow gives."""
+        arrow, control = self.arrows[name], self._controls[name]
+        if self._marked.get(name) == (is_default, default):
+            return
+        self._marked[name] = is_default, default
+        arrow.setEnabled(not is_default)
+        arrow.setText("" if is_default else ARROW)
+        said = "" if is_default else f"Default: {value_text(self._specs[name], default, self.unit)}"
+        arrow.setToolTip(f"{said}. Click to have it back." if said else AT_DEFAULT)
+        arrow.setAccessibleName(said and f"{self._specs[name].label}: back to the default")
+        label = label_of(self.form, control)
+        font = label.font()
+        font.setBold(not is_default)
+        label.setFont(font)
+        help_text = self._in_words(str(control.tooltip))
+        if said:
+            help_text = help_text.replace("<qt>", f"<qt><b>{html.escape(said)}.</b> ", 1)
+        label.setToolTip(help_text)
+
+
+def _arrow() -> QToolButton:
+    created = QToolButton()
+    created.setFixedWidth(ARROW_WIDTH)
+    created.setStyleSheet(ARROW_STYLE)
+    return created

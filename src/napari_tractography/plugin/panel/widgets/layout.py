@@ -1,12 +1,29 @@
-"""Pieces that the panel is laid out with: sections that fold, buttons, rows, columns, menus."""
+"""Pieces that the panel is laid out with: sections, buttons, texts, rows, tables, menus."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from typing import TypeVar
 
+from qtpy.QtCore import Qt
 from qtpy.QtGui import QAction
-from qtpy.QtWidgets import QHBoxLayout, QLabel, QMenu, QPushButton, QVBoxLayout, QWidget
+from qtpy.QtWidgets import (
+    QAbstractItemView,
+    QBoxLayout,
+    QHBoxLayout,
+    QHeaderView,
+    QLabel,
+    QMenu,
+    QPushButton,
+    QSizePolicy,
+    QTableView,
+    QTableWidgetItem,
+    QVBoxLayout,
+    QWidget,
+)
+
+AnyWidget = TypeVar("AnyWidget", bound=QWidget)
 
 HEADER_STYLE = """
 QPushButton, QPushButton:checked, QPushButton:hover {
@@ -40,15 +57,8 @@ class Section(QWidget):  # type: ignore[misc]
         self.header.setStyleSheet(HEADER_STYLE)
         self.header.setToolTip(f"Show or hide: {title}.")
         self.content = QWidget()
-        inside = QVBoxLayout(self.content)
-        inside.setContentsMargins(4, 0, 0, 4)
-        for part in parts:
-            inside.addWidget(part)
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(0, 0, 0, 0)
-        layout.setSpacing(0)
-        layout.addWidget(self.header)
-        layout.addWidget(self.content)
+        stack(self.content, *parts).setContentsMargins(4, 0, 0, 4)
+        stack(self, self.header, self.content, spacing=0)
         self.header.toggled.connect(self._fold)
         self.header.setChecked(is_open)
         self._fold(is_open)
@@ -63,39 +73,102 @@ def keys_here(text: str) -> str:
     return text.replace("Ctrl", "Cmd") if sys.platform == "darwin" else text
 
 
-def button(text: str, tooltip: str) -> QPushButton:
-    """Return a button."""
+def button(
+    text: str,
+    tooltip: str,
+    act: Callable[[], object] | None = None,
+    *,
+    is_checkable: bool = False,
+) -> QPushButton:
+    """Return a button, and what a click on it does."""
     created = QPushButton(text)
     created.setToolTip(tooltip)
+    created.setCheckable(is_checkable)
+    if act is not None:
+        created.clicked.connect(lambda: act())
     return created
+
+
+def shrinkable(widget: AnyWidget) -> AnyWidget:
+    """Return a widget whose text is not to widen the panel."""
+    widget.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)
+    return widget
+
+
+def keep_room(widget: QWidget) -> None:
+    """Let a widget keep its place while it is hidden."""
+    policy = widget.sizePolicy()
+    policy.setRetainSizeWhenHidden(True)
+    widget.setSizePolicy(policy)
 
 
 def row(*parts: QWidget, stretch_first: bool = False) -> QWidget:
     """Return widgets side by side; the first takes what room is left, or all the same."""
     created = QWidget()
-    layout = QHBoxLayout(created)
-    layout.setContentsMargins(0, 0, 0, 0)
-    for number, part in enumerate(parts):
-        layout.addWidget(part, int(stretch_first and number == 0))
+    beside(created, *parts, stretch_first=stretch_first)
     return created
 
 
-def stack(whole: QWidget, *parts: QWidget, spacing: int | None = None) -> None:
+def beside(
+    whole: QWidget, *parts: QWidget, stretch_first: bool = False, spacing: int | None = None
+) -> QBoxLayout:
+    """Lay widgets side by side in another one, as :func:`row`."""
+    layout = _filled(QHBoxLayout(whole), parts, spacing)
+    layout.setStretch(0, int(stretch_first))
+    return layout
+
+
+def stack(whole: QWidget, *parts: QWidget, spacing: int | None = None) -> QBoxLayout:
     """Lay widgets below each other in another one, from edge to edge."""
-    layout = QVBoxLayout(whole)
+    return _filled(QVBoxLayout(whole), parts, spacing)
+
+
+def _filled(layout: QBoxLayout, parts: tuple[QWidget, ...], spacing: int | None) -> QBoxLayout:
     layout.setContentsMargins(0, 0, 0, 0)
     if spacing is not None:
         layout.setSpacing(spacing)
     for part in parts:
         layout.addWidget(part)
+    return layout
 
 
-def wrapped(text: str = "", tooltip: str = "") -> QLabel:
+def wrapped(text: str = "", tooltip: str = "", *, is_selectable: bool = False) -> QLabel:
     """Return a text that takes as many lines as it needs."""
     created = QLabel(text)
     created.setWordWrap(True)
     created.setToolTip(tooltip)
+    if is_selectable:
+        created.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
     return created
+
+
+def linked(act: Callable[[str], object], tooltip: str) -> QLabel:
+    """Return a line of rich text, whatever it begins with, and what its links do."""
+    created = shrinkable(QLabel())
+    created.setTextFormat(Qt.TextFormat.RichText)
+    created.setTextInteractionFlags(
+        Qt.TextInteractionFlag.LinksAccessibleByMouse
+        | Qt.TextInteractionFlag.LinksAccessibleByKeyboard
+    )
+    created.setToolTip(tooltip)
+    created.linkActivated.connect(act)
+    return created
+
+
+def select_rows(table: QTableView, *, stretched: int = 0) -> None:
+    """Let a table select whole rows, give one column what room is left, and Tab lead on past it."""
+    table.setSelectionBehavior(QAbstractItemView.SelectionBehavior.SelectRows)
+    table.setTabKeyNavigation(False)
+    header = table.horizontalHeader()
+    header.setSectionResizeMode(QHeaderView.ResizeMode.ResizeToContents)
+    header.setSectionResizeMode(stretched, QHeaderView.ResizeMode.Stretch)
+
+
+def number_item(text: str = "") -> QTableWidgetItem:
+    """Return a cell with a number, at the right."""
+    item = QTableWidgetItem(text)
+    item.setTextAlignment(Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
+    return item
 
 
 def show_text(label: QLabel, text: str) -> None:
@@ -112,3 +185,12 @@ def add_entry(menu: QMenu, text: str, act: Callable[[], object], tooltip: str = 
         entry.setToolTip(tooltip)
     entry.triggered.connect(lambda _checked=False: act())
     return entry
+
+
+def give_menu(owner: QPushButton, *entries: tuple[str, str, Callable[[], object]]) -> QMenu:
+    """Give a button a menu of entries: text, tooltip, and what it does."""
+    menu = QMenu(owner)
+    for text, tooltip, act in entries:
+        add_entry(menu, text, act, tooltip)
+    owner.setMenu(menu)
+    return menu

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from qtpy.QtCore import Signal
-from qtpy.QtWidgets import QHBoxLayout, QProgressBar, QWidget
+from qtpy.QtWidgets import QProgressBar, QWidget
 
 from ...background import Background
-from .layout import button
+from .layout import beside, button
 
 STEPS = 1000
 
 
 class ProgressRow(QWidget):  # type: ignore[misc]
-    """A progress bar and a button."""
-
     cancelled = Signal()
 
     def __init__(self, tooltip: str, cancel_tooltip: str) -> None:
@@ -21,13 +19,9 @@ class ProgressRow(QWidget):  # type: ignore[misc]
         self.bar = QProgressBar()
         self.bar.setRange(0, STEPS)
         self.bar.setToolTip(tooltip)
-        self.cancel = button("Cancel", cancel_tooltip)
-        self.cancel.clicked.connect(lambda _checked=False: self.cancelled.emit())
-        layout = QHBoxLayout(self)
-        layout.setContentsMargins(0, 0, 0, 0)
-        layout.addWidget(self.bar, 1)
-        layout.addWidget(self.cancel)
-        self.setVisible(False)
+        self.cancel = button("Cancel", cancel_tooltip, self.cancelled.emit)
+        beside(self, self.bar, self.cancel, stretch_first=True)
+        self.hide()
 
     def follow(self, work: Background) -> None:
         """Show how far some work is while it is under way; the button cancels it."""
@@ -39,8 +33,7 @@ class ProgressRow(QWidget):  # type: ignore[misc]
         """Show what is done and how far it is, from 0 to 1."""
         self.bar.setValue(int(STEPS * fraction))
         self.bar.setFormat(f"{text}: %p %" if text else "%p %")
-        self.setVisible(True)
+        self.show()
 
     def finish(self) -> None:
-        """Hide."""
-        self.setVisible(False)
+        self.hide()

@@ -1,7 +1,4 @@
-"""Undo and redo of whatever was done: two small buttons, and the keys in panel and viewer.
-
-Used by the panel and its sections.
-"""
+"""Undo and redo of whatever was done: two small buttons, and the keys in panel and viewer."""
 
 from __future__ import annotations
 
@@ -10,7 +7,6 @@ from qtpy.QtGui import QKeySequence
 from qtpy.QtWidgets import (
     QAbstractSpinBox,
     QApplication,
-    QHBoxLayout,
     QLineEdit,
     QShortcut,
     QSlider,
@@ -18,7 +14,7 @@ from qtpy.QtWidgets import (
 )
 
 from ...document import Document
-from .layout import button, keys_here
+from .layout import beside, button, keys_here
 
 UNDO_HELP = "Undo what was done last{}. Ctrl+Z."
 REDO_HELP = "Do again what was undone{}. Ctrl+Shift+Z."
@@ -33,22 +29,16 @@ class UndoButtons(QWidget):  # type: ignore[misc]
     def __init__(self, history: Document) -> None:
         super().__init__()
         self._history = history
-        self.undo = button("↶", "")
-        self.redo = button("↷", "")
-        layout = QHBoxLayout(self)
-        layout.setContentsMargins(0, 0, 0, 0)
-        layout.setSpacing(2)
-        actions = ((self.undo, "Undo", history.undo), (self.redo, "Redo", history.redo))
-        for created, name, act in actions:
+        self.undo = button("↶", "", history.undo)
+        self.redo = button("↷", "", history.redo)
+        for created, name in ((self.undo, "Undo"), (self.redo, "Redo")):
             created.setFixedWidth(BUTTON_WIDTH)
             created.setAccessibleName(name)
-            created.clicked.connect(lambda _checked=False, a=act: a())
-            layout.addWidget(created)
+        beside(self, self.undo, self.redo, spacing=2)
         history.history_changed.connect(self.refresh)
         self.refresh()
 
     def refresh(self) -> None:
-        """Enable what is possible, and say what it is."""
         history = self._history
         self.undo.setEnabled(history.can_undo)
         self.redo.setEnabled(history.can_redo)
@@ -75,11 +65,9 @@ class UndoKeys:
             shortcut.activated.connect(act)
 
     def open(self) -> None:
-        """Take the keys in boxes of numbers."""
         QApplication.instance().focusChanged.connect(self._on_focus)
 
     def close(self) -> None:
-        """Give the keys back."""
         QApplication.instance().focusChanged.disconnect(self._on_focus)
 
     def _holds(self, widget: QWidget) -> bool:

@@ -1,7 +1,4 @@
-"""Asks before a window closes in which something is unsaved: once, in place of napari's question.
-
-Used by the project button.
-"""
+"""Asks before a window closes in which something is unsaved, in place of napari's question."""
 
 from __future__ import annotations
 
