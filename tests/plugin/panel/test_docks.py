@@ -66,7 +66,7 @@ def test_closing_one_of_the_docks_brings_all_back(panel: Any, qtbot: Any) -> Non
     whole = titles(panel)
     panel.docks.action.trigger()
     dock_of(panel.docks.parts[0]).destroyOnClose()  # the cross of its title
-    qtbot.waitUntil(lambda: not panel.docks.are_three)
+    qtbot.waitUntil(lambda: not panel.docks.parts)
     lie_still(panel)
     assert titles(panel) == whole
     assert not panel.docks.action.isChecked()
@@ -83,12 +83,12 @@ def test_a_panel_that_is_opened_again_is_as_it_was(panel: Any, qtbot: Any) -> No
     window = viewer.window._qt_window
     assert not {d.windowTitle() for d in window.findChildren(QDockWidget)} & set(DOCKS)
     again = TractographyPanel(viewer)
-    assert not again.docks.are_three  # it is in no dock yet
+    assert not again.docks.parts  # it is in no dock yet
     viewer.window.add_dock_widget(again, name="Tractography", area="right")
-    qtbot.waitUntil(lambda: again.docks.are_three)
+    qtbot.waitUntil(lambda: again.docks.parts)
     lie_still(again)
     again.settings.restore_defaults()
-    assert not again.docks.are_three
+    assert not again.docks.parts
     assert len(titles(again)) == 12
     again.close_session()
 
@@ -97,14 +97,14 @@ def test_a_window_closes_with_three_docks(panel: Any) -> None:
     panel.docks.action.trigger()
     lie_still(panel)
     panel.viewer.close()
-    assert not panel.docks.are_three
+    assert not panel.docks.parts
     assert get_plugin_settings(PLUGIN).panel.three_docks  # for the next time
 
 
 def test_without_a_window_nothing_is_moved(open_model: Any, cross: Any) -> None:
     panel = open_model(cross)
     panel.docks.action.trigger()
-    assert not panel.docks.are_three
+    assert not panel.docks.parts
     assert len(panel.findChildren(Section)) == 12
 
 

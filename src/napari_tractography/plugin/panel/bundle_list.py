@@ -26,10 +26,8 @@ from qtpy.QtWidgets import (
     QAbstractItemView,
     QColorDialog,
     QHeaderView,
-    QLabel,
     QMenu,
     QPushButton,
-    QSizePolicy,
     QTableWidget,
     QTableWidgetItem,
     QWidget,
@@ -56,13 +54,23 @@ from ..streamlines.colours import (
 )
 from ..streamlines.layer import Streamlines
 from .widgets.busy_dialog import errors_shown, wait_for
-from .widgets.layout import LINK, add_entry, button, keys_here, row, stack
+from .widgets.layout import (
+    LINK,
+    add_entry,
+    button,
+    keys_here,
+    linked,
+    number_item,
+    row,
+    select_rows,
+    show_few_rows,
+    stack,
+)
 
 MAX_ROWS = 6  # that are seen at once
 EYE, COLOUR, NAME, COUNT = range(4)
 ICON = 16  # pixels
 NARROW = 24  # pixels, of a column of icons
-GLYPH_STYLE = "padding: 3px 4px;"
 DIFFERENCE_HELP = (
     "A new bundle. Of one run or file streamlines are the same that have the same seed or number, "
     "also where one is cut; else those that have the same points, to the last bit."
@@ -93,34 +101,37 @@ class BundleSection(QWidget):  # type: ignore[misc]
         self._is_showing = Flag()
         self._rows: list[tuple[Any, ...]] = []
         self.table = _Table(self)
-        self.new = button("New", "Make a bundle without seeds and regions.")
+        self.new = button("New", "Make a bundle without seeds and regions.", bundles.add)
         self.copy = button(
-            "Duplicate", "Make a copy of the selected bundle, with seeds, regions and streamlines."
+            "Duplicate",
+            "Make a copy of the selected bundle, with seeds, regions and streamlines.",
+            bundles.duplicate,
         )
         self.mirror = button(
             "Mirror",
             "Make a bundle on the other side: seeds and regions of the selected one, mirrored at "
             "the midsagittal plane.",
+            mirror,
         )
         self.delete = button(
-            "Delete", "Delete the selected bundle with its layers; so does the Delete key."
+            "Delete",
+            "Delete the selected bundle with its layers; so does the Delete key.",
+            self.delete_active,
         )
-        self.up = _glyph("▲", keys_here("Move the selected bundle up the list; so does Ctrl+Up."))
+        self.up = _glyph(
+            "▲",
+            keys_here("Move the selected bundle up the list; so does Ctrl+Up."),
+            lambda: bundles.move(bundles.active, -1),
+        )
         self.down = _glyph(
-            "▼", keys_here("Move the selected bundle down the list; so does Ctrl+Down.")
+            "▼",
+            keys_here("Move the selected bundle down the list; so does Ctrl+Down."),
+            lambda: bundles.move(bundles.active, 1),
         )
-        self.history_label = QLabel()
-        self.history_label.setTextFormat(Qt.TextFormat.RichText)  # whatever names begin with
-        self.history_label.setTextInteractionFlags(
-            Qt.TextInteractionFlag.LinksAccessibleByMouse
-            | Qt.TextInteractionFlag.LinksAccessibleByKeyboard
-        )
-        self.history_label.setToolTip(keys_here("What was done last; Ctrl+Z undoes it, too."))
-        self.history_label.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)
-        self.history_label.linkActivated.connect(self._on_link)
         self.colours = _glyph(
             "",
             "Give each bundle a colour of its own; where each has one, colour all by direction.",
+            self.colour_each,
         )
         self.colours.setIcon(_icon(_striped([QColor(colour) for colour in COLOURS[:3]])))
         self.colours.setIconSize(QSize(ICON - 4, ICON - 4))
@@ -129,23 +140,15 @@ class BundleSection(QWidget):  # type: ignore[misc]
             self.new, self.copy, self.mirror, self.delete, self.colours, self.up, self.down
         )
         self.tools.layout().setSpacing(3)
-        self.offer = QLabel()
-        self.offer.setTextFormat(Qt.TextFormat.RichText)
-        self.offer.setToolTip(
-            "Its tracks become streamlines of a bundle, to be dissected; the layer is hidden."
+        self.history_label = linked(
+            self._on_link, keys_here("What was done last; Ctrl+Z undoes it, too.")
         )
-        self.offer.setTextInteractionFlags(self.history_label.textInteractionFlags())
-        self.offer.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)
-        self.offer.linkActivated.connect(lambda _link: self.take_tracks())
+        self.offer = linked(
+            lambda _link: self.take_tracks(),
+            "Its tracks become streamlines of a bundle, to be dissected; the layer is hidden.",
+        )
         # Above the list, which grows: so nothing moves under the mouse.
         stack(self, self.tools, self.history_label, self.table, self.offer, spacing=5)
-        self.new.clicked.connect(lambda: bundles.add())
-        self.copy.clicked.connect(lambda: bundles.duplicate())
-        self.mirror.clicked.connect(mirror)
-        self.delete.clicked.connect(self.delete_active)
-        self.colours.clicked.connect(self.colour_each)
-        self.up.clicked.connect(lambda: bundles.move(bundles.active, -1))
-        self.down.clicked.connect(lambda: bundles.move(bundles.active, 1))
         bundles.session.list_changed.connect(self.refresh)
         bundles.history.history_changed.connect(self._show_history)
         self.refresh()
@@ -196,18 +199,17 @@ class BundleSection(QWidget):  # type: ignore[misc]
                 take_tracks(self.bundles, layer)
         self.show_offer()
 
+    @errors_shown()
     def make_groups(self) -> None:
         """Make a bundle of each group that came with the active bundle's file."""
-        with errors_shown():
-            bundles_of_groups(self.bundles)
+        bundles_of_groups(self.bundles)
 
+    @errors_shown()
     def make_difference(self, other: OpenBundle, *, is_wanted: bool) -> None:
         """Make a bundle of what the active one has in common with another, or of the rest."""
-        bundle = self.bundles.active
-        with errors_shown():
-            tell = sameness(self.bundles, bundle, other)
-            is_in = wait_for(tell, f"Comparing with {other.name}", self)
-            difference(self.bundles, other, is_in, is_wanted=is_wanted)
+        tell = sameness(self.bundles, self.bundles.active, other)
+        is_in = wait_for(tell, f"Comparing with {other.name}", self)
+        difference(self.bundles, other, is_in, is_wanted=is_wanted)
 
     def _show(self, number: int, bundle: OpenBundle) -> None:
         layer, state = bundle.streamlines_layer, bundle.state
@@ -229,13 +231,9 @@ class BundleSection(QWidget):  # type: ignore[misc]
         for column, (text, tip) in enumerate(zip(texts, tips, strict=True)):
             item = self.table.item(number, column)
             if item is None:
-                item = QTableWidgetItem()
+                item = number_item() if column == COUNT else QTableWidgetItem()
                 flags = Qt.ItemFlag.ItemIsEnabled | Qt.ItemFlag.ItemIsSelectable
                 item.setFlags(flags | Qt.ItemFlag.ItemIsEditable if column == NAME else flags)
-                if column == COUNT:
-                    item.setTextAlignment(
-                        Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
-                    )
                 self.table.setItem(number, column, item)
             if item.text() != text:
                 item.setText(text)
@@ -347,11 +345,10 @@ class _Table(QTableWidget):  # type: ignore[misc]
     def __init__(self, section: BundleSection) -> None:
         super().__init__(0, 4)
         self._section = section
-        self.setSelectionBehavior(QAbstractItemView.SelectionBehavior.SelectRows)
+        select_rows(self, stretched=NAME)
         self.setSelectionMode(QAbstractItemView.SelectionMode.SingleSelection)
         triggers = QAbstractItemView.EditTrigger
         self.setEditTriggers(triggers.DoubleClicked | triggers.EditKeyPressed)
-        self.setTabKeyNavigation(False)
         self.setShowGrid(False)
         self.setToolTip(f"<qt>{HELP}</qt>")
         self.setIconSize(QSize(ICON, ICON))
@@ -359,8 +356,6 @@ class _Table(QTableWidget):  # type: ignore[misc]
         header = self.horizontalHeader()
         header.hide()
         header.setMinimumSectionSize(NARROW)
-        header.setSectionResizeMode(QHeaderView.ResizeMode.ResizeToContents)
-        header.setSectionResizeMode(NAME, QHeaderView.ResizeMode.Stretch)
         for column in (EYE, COLOUR):
             header.setSectionResizeMode(column, QHeaderView.ResizeMode.Fixed)
             self.setColumnWidth(column, NARROW)
@@ -369,22 +364,18 @@ class _Table(QTableWidget):  # type: ignore[misc]
         self.cellDoubleClicked.connect(self._on_double_click)
 
     def fit(self) -> None:
-        n = min(self.rowCount(), MAX_ROWS)
-        rows = sum(self.rowHeight(number) for number in range(n))
-        self.setFixedHeight(rows + 4)
+        show_few_rows(self, MAX_ROWS)
 
     def mousePressEvent(self, event: QMouseEvent) -> None:  # noqa: N802 - Qt's name
         """Open and close eyes; select rows."""
-        index = self.indexAt(event.pos())
-        if index.isValid() and index.column() == EYE:
-            if event.button() == Qt.MouseButton.LeftButton:
-                bundles, keys = self._section.bundles, event.modifiers()
-                if keys & Qt.KeyboardModifier.ControlModifier:
-                    bundles.show_only(bundles.bundles[index.row()])
-                else:
-                    self._section.toggle_eye(index.row())
-            return
-        super().mousePressEvent(event)
+        index, bundles = self.indexAt(event.pos()), self._section.bundles
+        if not index.isValid() or index.column() != EYE:
+            super().mousePressEvent(event)
+        elif event.button() == Qt.MouseButton.LeftButton:
+            if event.modifiers() & Qt.KeyboardModifier.ControlModifier:
+                bundles.show_only(bundles.bundles[index.row()])
+            else:
+                self._section.toggle_eye(index.row())
 
     def mouseDoubleClickEvent(self, event: QMouseEvent) -> None:  # noqa: N802 - Qt's name
         """Let two quick clicks on an eye be two clicks."""
@@ -471,14 +462,12 @@ def _mode_of(bundle: OpenBundle) -> str:
 def _swatch(mode: str, colour: str) -> QPixmap:
     """Return a picture of what streamlines look like: one colour, or those of a mode in stripes."""
     if mode == ONE_COLOUR:
-        stripes = [QColor(colour)]
-    elif mode == DEFAULT_MODE:
-        stripes = [QColor.fromRgbF(*rgb) for _, rgb in DIRECTIONS]
-    else:
-        colormap = CYCLIC_COLORMAP if mode == HELIX else DEFAULT_COLORMAP
-        rgba = ensure_colormap(colormap).map(np.linspace(0.1, 0.9, ICON - 4))
-        stripes = [QColor.fromRgbF(*map(float, each)) for each in rgba]
-    return _striped(stripes)
+        return _striped([QColor(colour)])
+    if mode == DEFAULT_MODE:
+        return _striped([QColor.fromRgbF(*rgb) for _, rgb in DIRECTIONS])
+    colormap = CYCLIC_COLORMAP if mode == HELIX else DEFAULT_COLORMAP
+    rgba = ensure_colormap(colormap).map(np.linspace(0.1, 0.9, ICON - 4))
+    return _striped([QColor.fromRgbF(*map(float, each)) for each in rgba])
 
 
 def _striped(stripes: Sequence[QColor]) -> QPixmap:
@@ -499,9 +488,9 @@ def _icon(picture: QPixmap) -> QIcon:
     return icon
 
 
-def _glyph(text: str, tooltip: str) -> QPushButton:
-    created = button(text, tooltip)
-    created.setStyleSheet(GLYPH_STYLE)
+def _glyph(text: str, tooltip: str, act: Callable[[], object]) -> QPushButton:
+    created = button(text, tooltip, act)
+    created.setStyleSheet("padding: 3px 4px;")
     created.setFixedWidth(NARROW)
     return created
 

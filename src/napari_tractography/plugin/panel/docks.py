@@ -11,12 +11,12 @@ from typing import Any
 
 from qtpy.QtCore import QEvent, QObject, Qt
 from qtpy.QtGui import QAction
-from qtpy.QtWidgets import QDockWidget, QMainWindow, QScrollArea, QVBoxLayout, QWidget
+from qtpy.QtWidgets import QDockWidget, QMainWindow, QScrollArea, QWidget
 
 from ..timers import delayed
 from .widgets.controls import align
 from .widgets.dock_watch import DockWatch
-from .widgets.layout import FOCUS_STYLE, Section
+from .widgets.layout import FOCUS_STYLE, Section, stack
 
 # Sections beside those of tracking, by the dock that they are in.
 DOCKS = {
@@ -41,11 +41,8 @@ def scrolled(inside: QWidget) -> QScrollArea:
 
 def column(sections: list[Section]) -> QWidget:
     inside = QWidget()
-    layout = QVBoxLayout(inside)
+    layout = stack(inside, *sections, spacing=2)
     layout.setContentsMargins(8, 0, 8, 4)
-    layout.setSpacing(2)
-    for section in sections:
-        layout.addWidget(section)
     layout.addStretch(1)
     return inside
 
@@ -55,9 +52,7 @@ class _Part(QWidget):  # type: ignore[misc]
 
     def __init__(self, sections: list[Section], forms: list[Any]) -> None:
         super().__init__()
-        outer = QVBoxLayout(self)
-        outer.setContentsMargins(0, 0, 0, 0)
-        outer.addWidget(scrolled(column(sections)))
+        stack(self, scrolled(column(sections)))
         self.setStyleSheet(FOCUS_STYLE)
         self._forms = forms
 
@@ -89,17 +84,13 @@ class PanelDocks(QObject):  # type: ignore[misc]
         self._recheck_later = delayed(self, 0, self._recheck)
 
     @property
-    def are_three(self) -> bool:
-        return bool(self._parts)
-
-    @property
     def parts(self) -> list[QWidget]:
         """The widgets, beside the panel itself, in which sections are."""
         return list(self._parts)
 
     def follow_later(self) -> None:
         """Follow once the panel has its place in the window."""
-        if self.action.isChecked() and not self.are_three:
+        if self.action.isChecked() and not self._parts:
             self._later.start()
 
     def follow(self) -> None:
@@ -113,7 +104,7 @@ class PanelDocks(QObject):  # type: ignore[misc]
         """Bring a section to the front, unfolded."""
         (section,) = (each for each in self._sections if each.title == title)
         section.header.setChecked(True)
-        dock = _dock_of(section)
+        dock = _around(section, QDockWidget)
         if dock is not None:
             dock.show()
             dock.raise_()
@@ -121,16 +112,17 @@ class PanelDocks(QObject):  # type: ignore[misc]
         self._scroll_later.start()  # once what was unfolded has its place
 
     def _scroll(self) -> None:
-        section, scroll = self._sought, self._sought.parentWidget()
-        while scroll is not None and not isinstance(scroll, QScrollArea):
-            scroll = scroll.parentWidget()
+        section, scroll = self._sought, _around(self._sought, QScrollArea)
         if scroll is not None:
             top = section.mapTo(scroll.widget(), section.rect().topLeft())
             scroll.verticalScrollBar().setValue(top.y())
 
     def _split(self) -> None:
-        window, main = getattr(self._panel.viewer, "window", None), _dock_of(self._panel)
-        if self.are_three or window is None or main is None:
+        window, main = (
+            getattr(self._panel.viewer, "window", None),
+            _around(self._panel, QDockWidget),
+        )
+        if self._parts or window is None or main is None:
             return
         docks = []
         for title, names in DOCKS.items():
@@ -171,8 +163,9 @@ class PanelDocks(QObject):  # type: ignore[misc]
             part.deleteLater()
 
 
-def _dock_of(widget: QWidget) -> QDockWidget | None:
+def _around(widget: QWidget, kind: type[QWidget]) -> Any:
+    """Return the innermost widget of a kind that another is in; None where there is none."""
     parent = widget.parentWidget()
-    while parent is not None and not isinstance(parent, QDockWidget):
+    while parent is not None and not isinstance(parent, kind):
         parent = parent.parentWidget()
     return parent

@@ -7,9 +7,9 @@ the keys when it opens, and gives them back when the last one closes.
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from napari.components import ViewerModel
 from napari.settings import get_settings
@@ -166,8 +166,7 @@ def _in_panel(viewer: Any, name: str, *, opens: bool = False) -> None:
         COMMANDS[name].act(panel)
 
 
-@dataclass(frozen=True, slots=True)
-class _Binding:
+class _Binding(NamedTuple):
     """What napari lists in Preferences, with the keys that it has by default."""
 
     name: str
@@ -177,17 +176,15 @@ class _Binding:
     keys: list[Any]
 
 
-def _bindings() -> list[_Binding]:
-    found = []
+def _bindings() -> Iterator[_Binding]:
     for name, command in COMMANDS.items():
         keys = [coerce_keybinding(command.key)] if command.key else []
         act, text = _of_viewer(_in_panel, name), f"Tractography: {command.title}"
-        found.append(_Binding(f"{PLUGIN}:{name}", act, text, ViewerModel, keys))
+        yield _Binding(f"{PLUGIN}:{name}", act, text, ViewerModel, keys)
     for each in commands.COMMANDS:
         press, text = commands.press(each), f"Streamlines: {each.name}"
         keys = [coerce_keybinding(key) for key in each.keys]
-        found.append(_Binding(f"{PLUGIN}:{press.__name__}", press, text, Streamlines, keys))
-    return found
+        yield _Binding(f"{PLUGIN}:{press.__name__}", press, text, Streamlines, keys)
 
 
 def open_keys(panel: Any) -> None:
@@ -198,7 +195,7 @@ def open_keys(panel: Any) -> None:
         return
     chosen = get_settings().shortcuts.shortcuts
     for each in _bindings():
-        action_manager.register_action(each.name, each.act, each.text, each.provider)
+        action_manager.register_action(*each[:4])
         bound = action_manager.unbind_shortcut(each.name)  # from Preferences, as napari started
         for key in chosen.get(each.name, each.keys) if bound is None else bound:
             action_manager.bind_shortcut(each.name, key)

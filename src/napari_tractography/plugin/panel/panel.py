@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 from qtpy.QtCore import Qt
 from qtpy.QtGui import QShowEvent
-from qtpy.QtWidgets import QCheckBox, QComboBox, QVBoxLayout, QWidget
+from qtpy.QtWidgets import QApplication, QCheckBox, QComboBox, QWidget
 
 from ...errors import TractographyError
 from ...model.seeding_parameters import SEED_SOURCES, SeedingParameters
 from ..flag import Flag
 from ..layers.spheres import is_of_named_spheres
+from ..listening import Listening
 from ..main_window import main_window
 from ..notices import show_error, show_warning
 from ..session.filtering import Filtering
@@ -61,7 +62,7 @@ from .sections.selection import SelectionSection
 from .sections.tissue import TissueSection
 from .sections.tracking import TrackingSection
 from .settings import PanelSettings
-from .status import StatusPositions
+from .status import say_position
 from .widgets.busy_dialog import errors_shown
 from .widgets.controls import (
     IgnoreWheel,
@@ -72,7 +73,7 @@ from .widgets.controls import (
     values_of,
 )
 from .widgets.dock_watch import DockWatch
-from .widgets.layout import FOCUS_STYLE, Section, add_entry, button, row
+from .widgets.layout import FOCUS_STYLE, Section, add_entry, button, row, stack
 from .widgets.progress_row import ProgressRow
 from .widgets.undo import UndoKeys, make_one_step_each
 
@@ -127,9 +128,17 @@ class TractographyPanel(QWidget):  # type: ignore[misc]
         self.bundles = BundleList(self.session)
         self.filtering = Filtering(self.session)
         self.mouse = SeedMouse(self.session, show_warning)
-        self._positions = StatusPositions(self.session)
         self._slices = SlicesKept(viewer)
         self._undo_keys = UndoKeys(self, self.session.document)
+        layers = viewer.layers.events
+        self._listening = Listening(
+            (layers.inserted, self._refresh_layers),
+            (layers.removed, self._refresh_layers),
+            (layers.reordered, self._refresh_layers),
+            (layers.renamed, self._refresh_layers),
+            (viewer.events.status, partial(say_position, self.session)),
+            (QApplication.instance().focusChanged, self._undo_keys.on_focus),
+        )
         self._attached = False
         self.is_showing = Flag()  # controls are set to what a bundle says, which is no act
         self._build()
@@ -157,9 +166,7 @@ class TractographyPanel(QWidget):  # type: ignore[misc]
 
     def _build(self) -> None:
         self.bundle_list = BundleSection(
-            self.bundles,
-            colour_chosen=self.set_colour,
-            mirror=self.mirror,
+            self.bundles, colour_chosen=self.set_colour, mirror=self.mirror
         )
         self.data = DataSection(self.session, self._on_fod_changed)
         self.seeds = SeedSection(self.session, show_warning)
@@ -169,9 +176,10 @@ class TractographyPanel(QWidget):  # type: ignore[misc]
             self.session, lambda text: self.results.show_for_now(text), lambda: self.show_hint()
         )
         more = self.tracking.more_form
-        self.forms = [*self.seeds.forms, self.regions.form, self.tracking.main_form, more]
-        self.run_button = button("Run", RUN_HELP)
-        self.cancel_button = button("Cancel", "Stop tracking and keep what has arrived.")
+        self.forms = [self.seeds.form, self.regions.form, self.tracking.main_form, more]
+        self.run_button = button("Run", RUN_HELP, self.run)
+        cancel_help = "Stop tracking and keep what has arrived."
+        self.cancel_button = button("Cancel", cancel_help, self.runs.cancel)
         self.cancel_button.setEnabled(False)
         self.live = QCheckBox("Live")
         self.live.setToolTip(
@@ -240,19 +248,17 @@ class TractographyPanel(QWidget):  # type: ignore[misc]
             choice.setMaxVisibleItems(MOST_ENTRIES)
         make_one_step_each(inside, self.session.document)
 
-        outer = QVBoxLayout(self)
-        outer.setContentsMargins(0, 0, 0, 0)
-        outer.addWidget(scrolled(inside), 1)
         self._foot = QWidget()
-        foot_layout = QVBoxLayout(self._foot)
-        foot_layout.setContentsMargins(8, 4, 8, 6)
-        foot_layout.addWidget(self.results)
-        foot_layout.addWidget(row(self.save_button, self.project, self.export, self.more))
-        foot_layout.addWidget(self.results.notice)
-        foot_layout.addWidget(self.results.progress)
-        # Last, so that it stays where it is whatever is said above it.
-        foot_layout.addWidget(row(self.run_button, self.cancel_button, self.live))
-        outer.addWidget(self._foot)
+        stack(
+            self._foot,
+            self.results,
+            row(self.save_button, self.project, self.export, self.more),
+            self.results.notice,
+            self.results.progress,
+            # Last, so that it stays where it is whatever is said above it.
+            row(self.run_button, self.cancel_button, self.live),
+        ).setContentsMargins(8, 4, 8, 6)
+        stack(self, scrolled(inside), self._foot).setStretch(0, 1)
         self.setMinimumWidth(MIN_WIDTH)
         self.setStyleSheet(FOCUS_STYLE)
 
@@ -266,8 +272,6 @@ class TractographyPanel(QWidget):  # type: ignore[misc]
 
     def _connect(self) -> None:
         on_change(self.seeds.controls, self._on_seeding)
-        self.run_button.clicked.connect(self.run)
-        self.cancel_button.clicked.connect(self.runs.cancel)
         self.live.toggled.connect(self._on_live)
         session, runs = self.session, self.runs
         runs.started.connect(self._on_run_started)
@@ -309,12 +313,11 @@ class TractographyPanel(QWidget):  # type: ignore[misc]
         self.bundles.open()
         self.project.open_keeper()
         self.runs.live = self.live.isChecked()
-        for event in self._events:
-            event.connect(self._refresh_layers)
+        self._listening.open()
         self.viewer.dims.events.ndisplay.connect(self._on_ndisplay, position="last")
         self._slices.open()
         keep_oriented(self.viewer)
-        for part in (*self._sections, self.results, self._positions, self._undo_keys):
+        for part in (*self._sections, self.results):
             part.open()
         open_keys(self)
         self._show_first()
@@ -326,8 +329,7 @@ class TractographyPanel(QWidget):  # type: ignore[misc]
             return
         self._attached = False
         self.docks.join()
-        for event in self._events:
-            event.disconnect(self._refresh_layers)
+        self._listening.close()
         self.viewer.dims.events.ndisplay.disconnect(self._on_ndisplay)
         self._slices.close()
         for callback in (self.mouse.on_press, fewer_while_turning):
@@ -335,8 +337,6 @@ class TractographyPanel(QWidget):  # type: ignore[misc]
                 self.viewer.mouse_drag_callbacks.remove(callback)
         for section in self._sections:
             section.close_section()
-        self._positions.close()
-        self._undo_keys.close()
         close_keys(self)
         self.runs.close()
         self.project.close_keeper()
@@ -345,11 +345,6 @@ class TractographyPanel(QWidget):  # type: ignore[misc]
         self.session.close()
         self.results.close_section()
         self._show_idle()
-
-    @property
-    def _events(self) -> tuple[Any, ...]:
-        layers = self.viewer.layers.events
-        return layers.inserted, layers.removed, layers.reordered, layers.renamed
 
     # -- layers --------------------------------------------------------------------------------
 

@@ -39,6 +39,7 @@ PREPARING_SECONDS = 0.5  # without a sign of a run, before the notice says why
 NOTICE_MS = 150  # after the last change, before the result is compared with what is set now
 
 BEGUN = "Tracking has begun."
+DROPPED = "Your edits of the result before were dropped."
 OUTDATED = "Changed since: {}. Run again."
 SEVERAL = "several settings"  # in the place of their names: there is a line
 FOD = PARTS["fod"]  # with which others change
@@ -98,8 +99,7 @@ class Results(QWidget):  # type: ignore[misc]
             )
             each.linkActivated.connect(lambda link: self.show_whole(link == "more"))
         # Whether the result is still what would be tracked, and why nothing comes; else empty.
-        self.notice = wrapped(is_selectable=True)
-        self.notice.setTextFormat(Qt.TextFormat.PlainText)  # whatever layers are called
+        self.notice = wrapped(is_selectable=True, is_plain=True)
         self.notice.setStyleSheet(NOTICE_STYLE)
         keep_room(self.notice)
         stack(self, self.brief, self.label, self.less)
@@ -108,12 +108,12 @@ class Results(QWidget):  # type: ignore[misc]
         self._show_notice("")
         self.show_idle()
         runs.started.connect(self._on_started)
-        for signal in (runs.finished, runs.cancelled, runs.kept, runs.gave_up):
-            signal.connect(self._compare_later)
-        runs.failed.connect(self._compare_later)
         session.changed.connect(self._on_changed)
-        session.edited.connect(self._compare_later)
-        session.list_changed.connect(self._compare_later)  # another name, or an eye
+        for signal in (
+            *(runs.finished, runs.cancelled, runs.kept, runs.gave_up, runs.failed),
+            *(session.edited, session.list_changed),  # such as another name, or an eye
+        ):
+            signal.connect(self._compare_later)
         self._listening = Listening(
             (notification_manager.notification_ready, self._on_notification),
             (session.document.history_changed, self._forget_told),
@@ -138,13 +138,13 @@ class Results(QWidget):  # type: ignore[misc]
             self._told = text
             self._show_notice(text)
 
+    def _on_notification(self, notification: Any) -> None:
+        self.tell(told_by(notification))
+
     def _forget_told(self) -> None:
         if self._told:
             self._told = ""
             self._compare_later()
-
-    def _on_notification(self, notification: Any) -> None:
-        self.tell(told_by(notification))
 
     def show_whole(self, is_whole: bool) -> None:
         """Show all of the text, or of a long one what is bold."""
@@ -153,9 +153,9 @@ class Results(QWidget):  # type: ignore[misc]
 
     def _set_text(self, text: str) -> None:
         brief = in_brief(text)
-        self.label.setText(text)
-        self.brief.setText(brief if brief == text else brief + MORE.format(LINK))
         is_cut = brief != text
+        self.label.setText(text)
+        self.brief.setText(brief + MORE.format(LINK) if is_cut else brief)
         self.brief.setVisible(not (is_cut and self.is_whole))
         for each in (self.label, self.less):
             each.setVisible(is_cut and self.is_whole)
@@ -305,48 +305,46 @@ class Results(QWidget):  # type: ignore[misc]
 
     def show_finished(self, run: Run, tractogram: Tractogram) -> None:
         request, say = run.request, partial(in_words, run.request.fod)
-        if run.kept_previous:
-            kept = bundle_summary(run.bundle).partition("<br>")[0]
-            text = f"{say(tractogram.why_empty())}<br>Those of before were kept: {kept}."
+        if not len(tractogram) or run.kept_previous:
+            text = say(tractogram.why_empty())
+            if run.kept_previous:
+                kept = bundle_summary(run.bundle).partition("<br>")[0]
+                text += f"<br>Those of before were kept: {kept}."
             self.show_text_of(run.bundle, text)
             return
-        if not len(tractogram):
-            self.show_text_of(run.bundle, say(tractogram.why_empty()))
-            return
-        lengths, unit = tractogram.lengths_mm, request.fod.grid.unit
+        n, lengths, unit = len(tractogram), tractogram.lengths_mm, request.fod.grid.unit
         read_in = readable(lengths.max(), unit)
+        is_short = request.select is None or n < request.select
+        is_advised = request.is_whole and is_short  # who got as many as were asked for needs none
+        to_change = say(advice(tractogram, request.parameters, unit)) if is_advised else ""
+        warning = to_change or cut_short(tractogram, request.parameters.max_length_mm, unit)
+        layer = run.bundle.streamlines_layer
         lines = [
-            f"<b>{plural(len(tractogram), 'streamline')}</b>, mean length "
+            f"<b>{plural(n, 'streamline')}</b>, mean length "
             f"{length_text(lengths.mean(), read_in)} ({lengths.min() * per_mm(read_in):.1f} to "
             f"{lengths.max() * per_mm(read_in):.1f})",
             say(of_the_seeds(tractogram)),
+            too_few(n, request.select) if is_short and not request.is_preview else "",
+            say(of_the_ends(tractogram, n_shown=1 if to_change else REASONS_SHOWN)),
+            f"<b>{html.escape(warning)}</b>" if warning else "",
+            layer.summary if layer is not None and layer.n_shown < n else "",
+            self.session.speed()
+            if request.is_whole
+            else f"preview of {request.n_seeds:,}, {1000 * run.latency:.0f} ms",
+            DROPPED if run.drops_edits else "",
         ]
-        if request.select is not None and not request.is_preview:
-            lines += too_few(len(tractogram), request.select)
-        is_short = request.select is None or len(tractogram) < request.select
-        is_advised = request.is_whole and is_short  # who got as many as were asked for needs none
-        to_change = say(advice(tractogram, request.parameters, unit)) if is_advised else ""
-        lines.append(say(of_the_ends(tractogram, n_shown=1 if to_change else REASONS_SHOWN)))
-        warning = to_change or cut_short(tractogram, request.parameters.max_length_mm, unit)
-        if warning:
-            lines.append(f"<b>{html.escape(warning)}</b>")
-        layer = run.bundle.streamlines_layer
-        if layer is not None and layer.n_shown < len(tractogram):
-            lines.append(layer.summary)
-        lines.append(self.session.speed() if request.is_whole else preview_summary(run))
-        self.show_text_of(run.bundle, "<br>".join(filter(None, [*lines, *dropped_edits(run)])))
+        self.show_text_of(run.bundle, "<br>".join(filter(None, lines)))
 
     def show_cancelled(self, run: Run) -> None:
-        lines = [
-            f"Cancelled after {run.seconds:.1f} s: {plural(run.n_streamlines, 'streamline')} from "
-            f"{plural(run.n_done, 'seed')}, of "
-            f"{plural(run.request.n_seeds, 'streamline')} that were wanted."
-            if run.request.select is not None
-            else f"Cancelled after {run.seconds:.1f} s: {plural(run.n_streamlines, 'streamline')} "
-            f"from {run.n_done:,} of {plural(run.request.n_seeds, 'seed')}."
-        ]
-        edits = dropped_edits(run) if run.kept else []
-        self.show_text_of(run.bundle, "<br>".join([*lines, *edits]))
+        n, wanted = plural(run.n_streamlines, "streamline"), run.request.n_seeds
+        text = f"Cancelled after {run.seconds:.1f} s: {n} from "
+        if run.request.select is None:
+            text += f"{run.n_done:,} of {plural(wanted, 'seed')}."
+        else:
+            lines = plural(wanted, "streamline")
+            text += f"{plural(run.n_done, 'seed')}, of {lines} that were wanted."
+        dropped = f"<br>{DROPPED}" if run.kept and run.drops_edits else ""
+        self.show_text_of(run.bundle, text + dropped)
 
 
 def is_hidden(layer: Streamlines, layers: Any) -> bool:
@@ -392,14 +390,14 @@ def so_far(run: Run) -> str:
     )
 
 
-def too_few(n_accepted: int, wanted: int) -> list[str]:
-    """Return a line that says so where fewer were accepted than were wanted."""
-    if n_accepted >= wanted:
-        return []
-    return [
+def too_few(n_accepted: int, wanted: int | None) -> str:
+    """Return what to do where fewer were accepted than were wanted; "" without a number."""
+    if wanted is None:
+        return ""
+    return (
         f"<b>Only {n_accepted:,} of {wanted:,}: seed nearer to where streamlines are accepted, or "
         "ask for fewer.</b>"
-    ]
+    )
 
 
 def of_the_seeds(tractogram: Tractogram) -> str:
@@ -442,12 +440,3 @@ def cut_short(tractogram: Tractogram, max_length_mm: float, unit: str) -> str:
         f"The maximum length of {max_length_mm * per_mm(read_in):g} {symbol(read_in)} cut "
         f"{n_cut:,} of them ({100 * n_cut / len(tractogram):.0f} %)."
     )
-
-
-def preview_summary(run: Run) -> str:
-    request = run.request
-    return f"preview of {request.n_seeds:,}, {1000 * run.latency:.0f} ms"
-
-
-def dropped_edits(run: Run) -> list[str]:
-    return ["Your edits of the result before were dropped."] if run.drops_edits else []

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 from napari.utils.notifications import show_info
 from qtpy.QtWidgets import QFileDialog, QPushButton
@@ -78,12 +79,11 @@ class SaveButton(QPushButton):  # type: ignore[misc]
                 f"{_bare(imageless_endings())}."
             )
             return
-        recipe: Recipe | None = None
         sidecar = Path(path).with_suffix(RECIPE_ENDING)
+        recipe: Any = None
         if bids_sidecar:
-            source = source_of(self.bundles, self.bundles.active, proven=False)
-            recipe = source if isinstance(source, Recipe) else None
-            if recipe is None:
+            recipe = source_of(self.bundles, self.bundles.active, proven=False)
+            if not isinstance(recipe, Recipe):
                 show_error(f"{name} has no sidecar: how these streamlines were made is not known.")
                 return
             if sidecar.exists() and not is_recipe(sidecar):

@@ -131,15 +131,12 @@ class PanelSettings(QObject):  # type: ignore[misc]
     def __init__(self, panel: Any, *, keep: bool = True) -> None:
         super().__init__(panel)
         self._panel = panel
+        of_display = *panel.appearance.controls, *panel.scene.kept_controls
         self._controls = {
             "seeding": panel.seeds.controls,
-            "display": [
-                control
-                for control in (*panel.appearance.controls, *panel.scene.kept_controls)
-                if control.name not in OF_THE_VOLUME
-            ],
+            "display": [each for each in of_display if each.name not in OF_THE_VOLUME],
+            "pictures": panel.pictures.kept_controls,
         }
-        self._controls["pictures"] = panel.pictures.kept_controls
         self._sections = panel.findChildren(Section)
         self._open_at_first = self._open_sections()
         self._settings = _settings() if keep else None
@@ -158,12 +155,12 @@ class PanelSettings(QObject):  # type: ignore[misc]
             if key not in OF_BUNDLES:
                 for control in group:
                     control.changed.connect(partial(self._note_control, key, control))
-        for control in panel.device.controls:
-            control.changed.connect(self._note)
-        panel.live.toggled.connect(self._note)
-        panel.docks.action.toggled.connect(self._note)
-        for section in self._sections:
-            section.header.toggled.connect(self._note)
+        switches = [panel.live, panel.docks.action, *(each.header for each in self._sections)]
+        for signal in (
+            *(control.changed for control in panel.device.controls),
+            *(switch.toggled for switch in switches),
+        ):
+            signal.connect(self._note)
 
     def open(self) -> None:
         """Follow what a person sets, here and in napari's Preferences."""

@@ -240,8 +240,7 @@ def test_every_voxel_of_a_mask_starts_as_many(open_model: Any, settle: Any) -> N
     panel.seeds.mask_choice.value = panel.viewer.add_labels(data, **kwargs)
     shown = {c.name for c in panel.seeds.controls if not c.native.isHidden()}
     assert "n_per_voxel" in shown
-    hidden = [form.isHidden() for form in (panel.seeds._counted, panel.seeds._volume)]
-    assert hidden == [True, True]
+    assert not shown & {"counted", "n_total"}
     seeds = Seeds.in_each_voxel(inside, fod.grid, 2)
     preview = panel.session.request(n_preview=50).seeds()
     np.testing.assert_array_equal(preview.positions_mm, seeds.positions_mm[:50])
@@ -261,7 +260,7 @@ def test_seeds_by_voxel_go_into_runs_scripts_and_projects(
     panel = open_model()
     panel.data.add_fod(save_fod(fod, tmp_path / "fod.nii.gz"))
     data, kwargs, _ = mask_layer_data(inside, fod.grid, "inside")
-    hidden = panel.seeds._drawn_by.isHidden
+    hidden = next(c.native.isHidden for c in panel.seeds.controls if c.name == "drawn_by")
     assert hidden()
     panel.set_parameters(source=source, n_per_voxel=1, n_total=60, drawn_by="voxel")
     assert not hidden()

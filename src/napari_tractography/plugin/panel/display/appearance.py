@@ -49,7 +49,7 @@ from ..widgets.controls import (
     show_units,
     values_of,
 )
-from ..widgets.layout import stack
+from ..widgets.layout import show_text, stack
 from .axis import AxisControl
 from .clip_controls import ClipControls
 
@@ -59,6 +59,7 @@ NO_VALUE = "A value (choose one)"
 NO_VOLUME = "A volume (choose one)"  # as the angle of an axis that was not drawn
 CLUSTER = "cluster"
 SEED = "seed"
+BY_NUMBERS = (VOLUME, VALUE, SEED)  # that the panel gives to a layer
 SEEDS_NAMED = 8  # in the legend
 LEGEND_SIZE = (180, 10)
 FOLLOWED = ("tail_width", "opacity", "tail_length", "lit", "color_by")  # events of layers
@@ -155,18 +156,13 @@ class AppearanceSection(QWidget):  # type: ignore[misc]
         self.gradient = QLabel()
         self.clip = ClipControls(session)
         self.axis = AxisControl(session, show_warning)
-        self.form = form(
-            [
-                self.controls[0],
-                self.axis,
-                self.volume_choice,
-                self.value_choice,
-                *self.controls[1:],
-                *self.clip.controls,
-            ]
-        )
+        colour_by, *others = self.controls
+        chosen = self.axis, self.volume_choice, self.value_choice
+        self.form = form([colour_by, *chosen, *others, *self.clip.controls])
         stack(self, self.form, self.gradient, self.legend)
-        self._slab = next(control for control in self.controls if control.name == "slab_mm")
+        named = {control.name: control for control in self.controls}
+        self._colour_by, self._colour = named["colour_by"], named["colour"]
+        self._distance, self._slab = named["cluster_mm"], named["slab_mm"]
         self._slab_chosen = False
         self._is_showing = Flag()  # the style of another bundle, which is no act
         self._is_applying = Flag()
@@ -177,32 +173,28 @@ class AppearanceSection(QWidget):  # type: ignore[misc]
         self.clustering = Clustering()
         self.clustering.coloured.connect(self.show_legend)
         self.clustering.failed.connect(show_warning)
-        self._source: tuple[Any, Any] | None = None  # weak layer, and what colours it
-        self._distance = next(c for c in self.controls if c.name == "cluster_mm")
-        self._colour_by = next(c for c in self.controls if c.name == "colour_by")
-        self._colour = next(c for c in self.controls if c.name == "colour")
+        # Weak layer, and the mode, volume or value that colours it.
+        self._source: tuple[Any, ...] | None = None
         self._colour_by.changed.connect(self._show_colour)
         self._show_colour()
-        chosen = (self.volume_choice, self.value_choice, self.axis, self.clip.choice)
-        for control in (*self.controls, *chosen):
+        for control in (*self.controls, *chosen, self.clip.choice):
             control.changed.connect(lambda _value, c=control: self._on_control(c))
         session.parameters_suited.connect(self.show_units)
         self._show_legend(None)
 
     def _show_colour(self, _value: Any = None) -> None:
-        if self._colour_by.value == VALUE:
+        colour_by = self._colour_by.value
+        if colour_by == VALUE:
             self.value_choice.reset_choices()
-        of_modes = (
-            (self._colour, ONE_COLOUR),
-            (self.volume_choice, VOLUME),
-            (self.value_choice, VALUE),
-            (self._distance, CLUSTER),
-        )
-        for control, mode in of_modes:
-            show_row(self.form, control, self._colour_by.value == mode)
-        chosen = MODES.get(self._colour_by.value)
-        about_axis = chosen is not None and chosen.about_axis
-        show_row(self.form, self.axis, about_axis)
+        about_axis = colour_by in MODES and MODES[colour_by].about_axis
+        for control, is_shown in (
+            (self._colour, colour_by == ONE_COLOUR),
+            (self.volume_choice, colour_by == VOLUME),
+            (self.value_choice, colour_by == VALUE),
+            (self._distance, colour_by == CLUSTER),
+            (self.axis, about_axis),
+        ):
+            show_row(self.form, control, is_shown)
         self.axis.use(about_axis)
 
     def show_units(self) -> None:
@@ -238,11 +230,12 @@ class AppearanceSection(QWidget):  # type: ignore[misc]
     @property
     def style(self) -> dict[str, Any]:
         """What the controls say, to be kept with the bundle that they are for."""
-        style = values_of([*self.controls, self.clip.choice])
-        style |= {"volume": self.volume_choice.value, "value": self.value_choice.value}
-        style |= {"slab_chosen": self._slab_chosen}
         axis = self.axis.value
-        return {**style, "axis": None if axis is None else axis.numbers}
+        return {
+            **values_of([*self.controls, self.clip.choice, self.volume_choice, self.value_choice]),
+            "slab_chosen": self._slab_chosen,
+            "axis": None if axis is None else axis.numbers,
+        }
 
     def shows(self, style: Mapping[str, Any], colour: str) -> bool:
         now = self.style
@@ -260,11 +253,10 @@ class AppearanceSection(QWidget):  # type: ignore[misc]
         with self._is_showing:
             set_values([*self.controls, self.clip.choice], wanted)
             self.axis.value = Axis.of_numbers(wanted.get("axis"))
-            if wanted.get("volume") in self.volume_choice.choices:
-                self.volume_choice.value = wanted.get("volume")
             self.value_choice.reset_choices()
-            if wanted.get("value") in self.value_choice.choices:
-                self.value_choice.value = wanted.get("value")
+            for choice in (self.volume_choice, self.value_choice):
+                if wanted.get(choice.name) in choice.choices:
+                    choice.value = wanted.get(choice.name)
         self._slab_chosen = wanted.get("slab_chosen", False)
         self._show_colour()
         self._follow(layer)
@@ -326,16 +318,12 @@ class AppearanceSection(QWidget):  # type: ignore[misc]
         layer.axis = self.axis.value
         if colour_by != CLUSTER:
             self.clustering.stop()
-        if colour_by not in (VOLUME, VALUE, SEED):
+        if colour_by not in BY_NUMBERS:
             self._source = None
-        if colour_by == CLUSTER:
+        if colour_by in BY_NUMBERS:
+            self._by_numbers(layer, colour_by)
+        elif colour_by == CLUSTER:
             self.clustering.colour(layer, cluster_mm)
-        elif colour_by == VOLUME:
-            self._by_volume(layer)
-        elif colour_by == VALUE:
-            self._by_value(layer)
-        elif colour_by == SEED:
-            self._by_seed(layer)
         elif colour_by == ONE_COLOUR:
             if (layer.colour_by, layer.colour) != (ONE_COLOUR, rgba):
                 layer.colour = rgba
@@ -344,30 +332,22 @@ class AppearanceSection(QWidget):  # type: ignore[misc]
         self.clip.apply_to(layer)
         self._show_legend(layer)
 
-    def _by_volume(self, layer: Streamlines) -> None:
-        volume = self.volume_choice.value
-        if not self._is_coloured_by(layer, volume):
+    def _by_numbers(self, layer: Streamlines, colour_by: str) -> None:
+        """Colour a layer by a volume, a value or its seeds, unless that is what it shows."""
+        volume, name = self.volume_choice.value, self.value_choice.value
+        chosen = {VOLUME: volume, VALUE: name, SEED: None}[colour_by]
+        if layer.colour_by == VALUES and self._source == (weakref.ref(layer), colour_by, chosen):
+            return
+        if colour_by == VOLUME:
             label = NO_VOLUME if volume is None else volume.name
             layer.colour_by_values(sampler(volume), label=label)
-            self._source = weakref.ref(layer), volume
-
-    def _by_value(self, layer: Streamlines) -> None:
-        name = self.value_choice.value
-        if not self._is_coloured_by(layer, (VALUE, name)):
+        elif colour_by == VALUE:
             layer.colour_by_values(partial(values_called, name), label=name or NO_VALUE)
-            self._source = weakref.ref(layer), (VALUE, name)
-
-    def _by_seed(self, layer: Streamlines) -> None:
-        if not self._is_coloured_by(layer, SEED):
+        else:
             bundle = layer.metadata.get(BUNDLE_KEY, self.session.bundle)
             kinds = partial(placed_seeds, bundle)
             layer.colour_by_kinds(kinds, label="Seed", n_named=SEEDS_NAMED)
-            self._source = weakref.ref(layer), SEED
-
-    def _is_coloured_by(self, layer: Streamlines, source: Any) -> bool:
-        if self._source is None or layer.colour_by != VALUES:
-            return False
-        return self._source[0]() is layer and self._source[1] == source
+        self._source = weakref.ref(layer), colour_by, chosen
 
     def show_legend(self) -> None:
         self._show_legend(self.session.streamlines_layer)
@@ -376,24 +356,20 @@ class AppearanceSection(QWidget):  # type: ignore[misc]
         colours = None if layer is None else layer.colours.shown_in(layer.space.unit)
         if colours is not None and not is_anatomical(self.session.viewer.layers):
             colours = colours.along_axes()
-        has_range = colours is not None and colours.limits is not None
+        text, has_range = "", colours is not None and colours.limits is not None
         self.gradient.setVisible(has_range)
-        self.legend.setVisible(has_range or bool(colours is not None and colours.categories))
-        if colours is None:
-            return
-        if colours.limits is not None:
+        if colours is not None and colours.limits is not None:
             low, high = colours.limits
-            unit = f" {colours.unit}" if colours.unit else ""
             self.gradient.setPixmap(gradient_pixmap(colours.colormap))
             label = html.escape(colours.label)  # which may be the name of a layer
-            self.legend.setText(f"{label}: {low:.3g} to {high:.3g}{unit}")
-        elif colours.categories:
-            named = [
+            text = f"{label}: {low:.3g} to {high:.3g} {colours.unit}".rstrip()
+        elif colours is not None:
+            text = "<br>".join(
                 f"<font color='#{int(255 * r):02x}{int(255 * g):02x}{int(255 * b):02x}'>■</font> "
                 f"{html.escape(name)}"
                 for name, (r, g, b) in colours.categories
-            ]
-            self.legend.setText("<br>".join(named))
+            )
+        show_text(self.legend, text)
 
     def _value_names(self) -> list[str]:
         layer = self.session.streamlines_layer

@@ -10,8 +10,8 @@ from __future__ import annotations
 import html
 from typing import Any
 
-from qtpy.QtCore import Qt
-from qtpy.QtWidgets import QHBoxLayout, QLabel, QSlider, QWidget
+from qtpy.QtCore import QSignalBlocker, Qt
+from qtpy.QtWidgets import QLabel, QSlider
 
 from ...listening import Listening
 from ...session.open_bundle import BUNDLE_KEY
@@ -22,6 +22,7 @@ from ...streamlines.clipping import AXES, NO_CLIP
 from ...streamlines.display_parameters import CLIP_SPEC
 from ...streamlines.layer import Streamlines
 from ..widgets.controls import parameter_control
+from ..widgets.layout import row
 
 
 class SliceControl:
@@ -32,16 +33,11 @@ class SliceControl:
     tooltip = f"<qt>{html.escape('The slice in the middle of the slab, also of 2-D views.')}</qt>"
 
     def __init__(self) -> None:
-        self.native = QWidget()
-        self.native.setToolTip(self.tooltip)
-        self.slider = QSlider(Qt.Orientation.Horizontal)
-        self.native.setFocusProxy(self.slider)
-        self.text = QLabel()
+        self.slider, self.text = QSlider(Qt.Orientation.Horizontal), QLabel()
         self.text.setMinimumWidth(self.text.fontMetrics().horizontalAdvance("S -000.0"))
-        layout = QHBoxLayout(self.native)
-        layout.setContentsMargins(0, 0, 0, 0)
-        layout.addWidget(self.slider, 1)
-        layout.addWidget(self.text)
+        self.native = row(self.slider, self.text, stretch_first=True)
+        self.native.setToolTip(self.tooltip)
+        self.native.setFocusProxy(self.slider)
 
     def show_slice(self, viewer: Any, axis: int, space: DisplaySpace) -> None:
         """Bring the slider to the slice of the viewer across an axis, (z, y, x), and name it.
@@ -52,10 +48,9 @@ class SliceControl:
         start, stop, step = viewer.dims.range[dimension]
         at, n = float(viewer.dims.point[dimension]), max(round((stop - start) / step), 0)
         number = round((at - start) / step)
-        self.slider.blockSignals(True)
-        self.slider.setRange(0, n)
-        self.slider.setValue(number)
-        self.slider.blockSignals(False)
+        with QSignalBlocker(self.slider):
+            self.slider.setRange(0, n)
+            self.slider.setValue(number)
         shown = f"{axes_of(viewer.layers)[2 - axis]} {at:z.1f}"
         self.text.setText(f"{number} of {n}" if space.is_tilted else shown)
 
@@ -105,17 +100,14 @@ class ClipControls:
             self.apply_to(layer)
 
     def _on_slice(self, _event: Any = None) -> None:
-        self._follow_other_bundles()
-        if self._axis is not None:  # else a layer that a script clips is left alone
-            self._on_choice()
-
-    def _follow_other_bundles(self) -> None:
-        """Clip the other bundles, as their own look says, at the slice of the viewer."""
+        """Clip all bundles, as their own looks say, at the slice of the viewer."""
         dims = self.viewer.dims
         for layer in self.viewer.layers:
             is_other = BUNDLE_KEY in layer.metadata and layer is not self.session.streamlines_layer
             if is_other and isinstance(layer, Streamlines) and layer.clip != NO_CLIP:
                 layer.clip_at_mm = float(dims.point[dims.ndim - len(AXES) + AXES[layer.clip]])
+        if self._axis is not None:  # else a layer that a script clips is left alone
+            self._on_choice()
 
     def _on_slider(self, number: int) -> None:
         axis = self._axis

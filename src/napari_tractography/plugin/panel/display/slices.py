@@ -89,6 +89,7 @@ class SlicesBox(QWidget):  # type: ignore[misc]
             "<qt>A map of where the fibres of the FOD run: red left-right, green front-back, blue "
             "up-down. Bright as an open FA map on the same grid says, or else as the FOD is "
             "large.</qt>",
+            self.show_direction_colours,
         )
         self.choice = layer_choice(
             "slices_of",
@@ -110,7 +111,6 @@ class SlicesBox(QWidget):  # type: ignore[misc]
         )
         self.box.toggled.connect(self._on_box)
         self.choice.changed.connect(self.follow)
-        self.colours_button.clicked.connect(lambda: self.show_direction_colours())
         self._show_rows()
 
     def open(self) -> None:
@@ -191,8 +191,8 @@ class SlicesBox(QWidget):  # type: ignore[misc]
             show_info("There is no volume to show slices of yet; open one.")
 
     def _close_planes(self) -> None:
-        if self.planes is not None:
-            planes, self.planes = self.planes, None
+        planes, self.planes = self.planes, None
+        if planes is not None:
             planes.close()
 
     def _show_rows(self) -> None:
@@ -248,13 +248,14 @@ class SlicesBox(QWidget):  # type: ignore[misc]
                 values, grid = voxels_of(layer, self.session.space)
             except TractographyError:
                 continue
-            wanted = self.session.space.grid
-            if wanted is not None and grid.shape == wanted.shape:
-                if np.allclose(grid.affine, wanted.affine, atol=1e-3):
-                    return values, layer
-                placed = layer.metadata.get("affine")
-                if placed is None and np.allclose(layer.scale, self.session.space.scale):
-                    return values, layer
+            wanted, space = self.session.space.grid, self.session.space
+            if wanted is None or grid.shape != wanted.shape:
+                continue
+            is_bare = layer.metadata.get("affine") is None
+            if np.allclose(grid.affine, wanted.affine, atol=1e-3) or (
+                is_bare and np.allclose(layer.scale, space.scale)
+            ):
+                return values, layer
         return None, None
 
 

@@ -17,13 +17,11 @@ from typing import Any
 import numpy as np
 from napari.layers import Layer
 from napari.utils.notifications import show_info
-from qtpy.QtCore import Qt
 from qtpy.QtWidgets import (
     QAbstractItemView,
     QDialog,
     QDialogButtonBox,
     QFileDialog,
-    QHeaderView,
     QLineEdit,
     QTableWidget,
     QTableWidgetItem,
@@ -49,7 +47,15 @@ from ...space.layer_list import index_of_lowest, insert_beside
 from ...words import plural
 from ..sections.data import DataSection
 from ..widgets.busy_dialog import errors_shown, wait_for
-from ..widgets.layout import button, row, show_text, stack, wrapped
+from ..widgets.layout import (
+    button,
+    number_item,
+    row,
+    select_rows,
+    show_text,
+    stack,
+    wrapped,
+)
 from .maps import map_layer
 
 TITLE = "Is it so in everyone?"
@@ -89,27 +95,21 @@ class CohortSection(QWidget):  # type: ignore[misc]
         self.table.setHorizontalHeaderLabels(COLUMNS)
         self.table.setToolTip(TABLE_HELP)
         self.table.setEditTriggers(QAbstractItemView.EditTrigger.NoEditTriggers)
-        self.table.setSelectionBehavior(QAbstractItemView.SelectionBehavior.SelectRows)
+        select_rows(self.table)
         self.table.verticalHeader().hide()
-        header = self.table.horizontalHeader()
-        header.setSectionResizeMode(0, QHeaderView.ResizeMode.Stretch)
         height = self.table.verticalHeader().defaultSectionSize()
-        self.table.setFixedHeight(SHOWN_ROWS * height + header.sizeHint().height() + 4)
+        above = self.table.horizontalHeader().sizeHint().height()
+        self.table.setFixedHeight(SHOWN_ROWS * height + above + 4)
         self.table.cellDoubleClicked.connect(lambda at, _column: self.open_subject(at))
         self.save_button = button(
-            "Save...", "Save the table as CSV, and beside it the recipe that makes it again."
+            "Save...",
+            "Save the table as CSV, and beside it the recipe that makes it again.",
+            self._ask_save,
         )
-        self.save_button.clicked.connect(lambda: self._ask_save())
-        self.stop = button("Stop", "Track in these subjects no more; the map stays.")
-        self.stop.clicked.connect(self.close_cohort)
-        stack(
-            self,
-            wrapped(f"<b>{TITLE}</b>"),
-            self.note,
-            self.table,
-            row(self.save_button, self.stop),
-            spacing=5,
-        )
+        stop_help = "Track in these subjects no more; the map stays."
+        self.stop = button("Stop", stop_help, self.close_cohort)
+        title, foot = wrapped(f"<b>{TITLE}</b>"), row(self.save_button, self.stop)
+        stack(self, title, self.note, self.table, foot, spacing=5)
         self.runs.stepped.connect(self._on_step)
         self.runs.failed.connect(lambda text: show_text(self.note, text))
         self.hide()
@@ -193,14 +193,9 @@ class CohortSection(QWidget):  # type: ignore[misc]
         self.table.setRowCount(len(order))
         for at, number in enumerate(order):
             like = "–" if math.isnan(likeness[number]) else f"{likeness[number]:.3f}"
-            cells = result.names[number], like, f"{len(result.tractograms[number]):,}"
-            for column, text in enumerate(cells):
-                item = QTableWidgetItem(text)
-                if column:
-                    item.setTextAlignment(
-                        Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
-                    )
-                self.table.setItem(at, column, item)
+            self.table.setItem(at, 0, QTableWidgetItem(result.names[number]))
+            self.table.setItem(at, 1, number_item(like))
+            self.table.setItem(at, 2, number_item(f"{len(result.tractograms[number]):,}"))
 
     def open_subject(self, at: int) -> None:
         """Track in the FOD of the subject in a row, which is opened if it is not yet."""
@@ -269,29 +264,22 @@ class CohortDialog(QDialog):  # type: ignore[misc]
         self.warp_line.setPlaceholderText("none")
         self.warp_line.setToolTip(WARPS_HELP)
         self.found = wrapped()
-        self.files = button("Files...", "Choose files of one folder.")
-        self.files.clicked.connect(lambda: self._ask_files())
+        self.files = button("Files...", "Choose files of one folder.", self._ask_files)
         buttons = QDialogButtonBox.StandardButton
         self.buttons = QDialogButtonBox(buttons.Ok | buttons.Cancel)
         self.buttons.accepted.connect(self.accept)
         self.buttons.rejected.connect(self.reject)
-        layout = QVBoxLayout(self)
-        layout.addWidget(wrapped(ASK.format("sub-*/wmfod.mif")))
-        layout.addWidget(row(self.line, self.files, stretch_first=True))
-        layout.addWidget(wrapped(ASK_WARPS))
-        layout.addWidget(self.warp_line)
-        layout.addWidget(self.found)
-        layout.addWidget(self.buttons)
+        layout, asked = QVBoxLayout(self), row(self.line, self.files, stretch_first=True)
+        ask, ask_warps = wrapped(ASK.format("sub-*/wmfod.mif")), wrapped(ASK_WARPS)
+        for part in (ask, asked, ask_warps, self.warp_line, self.found, self.buttons):
+            layout.addWidget(part)
         self.line.textChanged.connect(self._show_found)
         self.warp_line.textChanged.connect(self._show_found)
         self._show_found()
 
     def fods(self) -> str | list[str]:
-        text = str(self.line.text())
-        parts = [part.strip() for part in text.split(SEPARATOR) if part.strip()]
-        if len(parts) == 1 and is_pattern(parts[0]):
-            return parts[0]
-        return parts
+        parts = [part.strip() for part in str(self.line.text()).split(SEPARATOR) if part.strip()]
+        return parts[0] if len(parts) == 1 and is_pattern(parts[0]) else parts
 
     def warps(self) -> str:
         return str(self.warp_line.text()).strip()

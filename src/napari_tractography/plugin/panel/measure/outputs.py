@@ -17,7 +17,7 @@ from ....maps import bundle_measures, resection
 from ....maps.plots import coloured, figure, save_plot
 from ....maps.spreadsheets import Table
 from ..widgets.busy_dialog import errors_shown, wait_for
-from ..widgets.layout import keys_here, number_item, stack
+from ..widgets.layout import keys_here, number_item, show_few_rows, stack
 
 COLUMNS = bundle_measures.COLUMNS | resection.COLUMNS
 CSV_HELP, PLOT_HELP = "Save the numbers as a CSV file.", "Save the plot as PNG, SVG or PDF."
@@ -99,9 +99,8 @@ class SideBySide(QTableWidget):  # type: ignore[misc]
         header = self.horizontalHeader()
         header.setSectionResizeMode(QHeaderView.ResizeMode.ResizeToContents)
         self.resizeRowsToContents()
-        rows = sum(self.rowHeight(k) for k in range(min(self.rowCount(), MAX_ROWS)))
         bar = self.horizontalScrollBar().sizeHint().height()
-        self.setFixedHeight(rows + header.sizeHint().height() + bar + 4)
+        show_few_rows(self, MAX_ROWS, header.sizeHint().height() + bar)
 
     def keyPressEvent(self, event: QKeyEvent) -> None:  # noqa: N802 - Qt's name
         if event.matches(QKeySequence.StandardKey.Copy) and self._table is not None:

@@ -17,7 +17,6 @@ from qtpy.QtWidgets import (
     QComboBox,
     QDialog,
     QDoubleSpinBox,
-    QHBoxLayout,
     QLabel,
     QPushButton,
     QSpinBox,
@@ -181,8 +180,7 @@ class SweepDialog(QDialog):  # type: ignore[misc]
         self.start_button = button("Track", "Track with each value, in the background.", self.start)
         self.progress = ProgressRow("How many values have been tracked.", "Stop tracking.")
         self.pictures = SmallPictures()
-        self.choices = QWidget()
-        QHBoxLayout(self.choices).setContentsMargins(0, 0, 0, 0)
+        self.choices = row()
         self.group = QButtonGroup(self)
         self.plot, self.answer = PlotView(), wrapped()
         self.plot.setFixedHeight(PLOT_HEIGHT)
@@ -198,11 +196,11 @@ class SweepDialog(QDialog):  # type: ignore[misc]
             self.number, self.start_button,
         )  # fmt: skip
         outputs = row(self.use_button, self.csv, self.picture)
-        stack(
+        layout = stack(
             self, asked, self.progress, self.pictures, self.choices, self.answer, self.plot,
             outputs, spacing=6,
         )  # fmt: skip
-        self.layout().setContentsMargins(10, 10, 10, 10)
+        layout.setContentsMargins(10, 10, 10, 10)
         self.setMinimumWidth(WIDTH)
         self._show_outputs()
         self.parameter.currentIndexChanged.connect(lambda _index: self._suit())

@@ -76,8 +76,9 @@ class DataSection(QWidget):  # type: ignore[misc]
             "Streamlines stay where this layer is not zero; none tracks everywhere.",
             chosen=lambda: session.chosen_input("mask"),
         )
-        self.open_fod = button("Open...", "Open an FOD volume from a file.")
-        self.open_mask = button("Open...", "Open a mask on the FOD's grid from a file.")
+        self.open_fod = button("Open...", "Open an FOD volume from a file.", self._open_fod)
+        mask_help = "Open a mask on the FOD's grid from a file."
+        self.open_mask = button("Open...", mask_help, self._open_mask)
         # Not aligned with the other sections: short labels leave room for file names.
         choices = form([self.fod_choice, self.mask_choice], extra=[self.open_fod, self.open_mask])
         self.kind = wrapped(
@@ -94,8 +95,8 @@ class DataSection(QWidget):  # type: ignore[misc]
         self.reading.setToolTip(
             "How much of the FOD file has been read. Seeds may be placed meanwhile."
         )
-        self.cancel_reading = button("Cancel", "Read no more and remove the layer.")
-        self.cancel_reading.clicked.connect(self._cancel_reading)
+        cancel_help = "Read no more and remove the layer."
+        self.cancel_reading = button("Cancel", cancel_help, self._cancel_reading)
         self.reading_row = row(self.reading, self.cancel_reading, stretch_first=True)
         self.reading_row.setVisible(False)
         self.image = ImageSection(session)
@@ -106,8 +107,6 @@ class DataSection(QWidget):  # type: ignore[misc]
         stack(self, choices, *below)
         self.fod_choice.changed.connect(self._on_fod)
         self.mask_choice.changed.connect(self._on_mask)
-        self.open_fod.clicked.connect(self._open_fod)
-        self.open_mask.clicked.connect(self._open_mask)
         self._show_mask()
 
     def open(self) -> None:
@@ -249,9 +248,8 @@ class DataSection(QWidget):  # type: ignore[misc]
         self.fod_choice.value = self.session.fod_layer  # until there is its map
         fod = fod_of_vectors(layer, self.session.space)
         data, attributes, kind = fod_layer_data(fod)
-        created = Layer.create(data, {**attributes, "name": f"{layer.name} as peaks"}, kind)
-        insert_beside(self.session.viewer, created, 0)
-        self.fod_choice.value = created
+        name = f"{layer.name} as peaks"
+        self._take_odfs(Layer.create(data, {**attributes, "name": name}, kind))
 
     def _take_odfs(self, created: Layer) -> None:
         insert_beside(self.session.viewer, created, 0)

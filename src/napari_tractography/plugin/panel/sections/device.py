@@ -13,15 +13,11 @@ from functools import partial
 from typing import Any
 
 from magicgui import widgets
-from qtpy.QtCore import Qt, Signal
+from qtpy.QtCore import Signal
 from qtpy.QtWidgets import (
-    QHBoxLayout,
     QLabel,
     QLineEdit,
     QProgressBar,
-    QPushButton,
-    QSizePolicy,
-    QVBoxLayout,
     QWidget,
 )
 
@@ -37,10 +33,10 @@ from ...session.runs import Run
 from ...session.session import Session
 from ...timers import delayed
 from ..widgets.controls import form, parameter_control, tooltip
-from ..widgets.layout import show_text, stack, wrapped
+from ..widgets.layout import button, row, show_text, shrinkable, stack, wrapped
 
 THREAD_NAME = "tractography-cluster"
-HELP = (
+CLUSTER_HELP = (
     "Where the scheduler of a Dask cluster listens, tcp://HOST:8786, or local:4 for four processes "
     "on this machine; needs the extra dask. Runs are then shared by its workers; previews are "
     "tracked here."
@@ -66,24 +62,15 @@ class ClusterRow(QWidget):  # type: ignore[misc]
         self.work.failed.connect(self._show)
         self.address = QLineEdit()
         self.address.setPlaceholderText("tcp://HOST:8786 or local:4")
-        self.address.setToolTip(f"<qt>{html.escape(HELP)}</qt>")
-        self.button = QPushButton(CONNECT)
-        self.button.setToolTip("Connect to the cluster at this address, or leave it.")
-        self.problem = QLabel()
-        self.problem.setWordWrap(True)
-        self.problem.setVisible(False)
+        self.address.setToolTip(f"<qt>{html.escape(CLUSTER_HELP)}</qt>")
+        button_help = "Connect to the cluster at this address, or leave it."
+        self.button = button(CONNECT, button_help, self._on_button)
+        self.problem = wrapped(is_plain=True)
+        self.problem.hide()
         text = QLabel("Cluster")
         text.setToolTip(self.address.toolTip())
         text.setBuddy(self.address)
-        row = QHBoxLayout()
-        row.setContentsMargins(0, 0, 0, 0)
-        for part in (text, self.address, self.button):
-            row.addWidget(part)
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(0, 0, 0, 0)
-        layout.addLayout(row)
-        layout.addWidget(self.problem)
-        self.button.clicked.connect(self._on_button)
+        stack(self, row(text, self.address, self.button), self.problem)
         self.address.returnPressed.connect(self._on_button)
 
     @property
@@ -98,17 +85,15 @@ class ClusterRow(QWidget):  # type: ignore[misc]
     def _on_button(self) -> None:
         if self.is_connecting:
             return
+        where = self.address.text().strip()
         if self.cluster is not None:
             self._leave()
+            self._take(None)
+        elif where:
+            self.work.begin("Connecting", partial(_connect, where), self._take)
             self._show("")
-            self.changed.emit()
-            return
-        where = self.address.text().strip()
-        if not where:
+        else:
             self._show("Give an address first, or local:2 for two processes on this machine.")
-            return
-        self.work.begin("Connecting", partial(_connect, where), self._take)
-        self._show("")
 
     def _take(self, created: Any) -> None:
         self.cluster = created
@@ -122,7 +107,7 @@ class ClusterRow(QWidget):  # type: ignore[misc]
             threading.Thread(target=left.close, name=THREAD_NAME).start()
 
     def _show(self, problem: str) -> None:
-        show_text(self.problem, html.escape(problem, quote=False))
+        show_text(self.problem, problem)
         self.address.setEnabled(self.cluster is None and not self.is_connecting)
         self.button.setEnabled(not self.is_connecting)
         connected = LEAVE if self.cluster is not None else CONNECT
@@ -192,20 +177,24 @@ class DeviceSection(QWidget):  # type: ignore[misc]
             choices=[(AUTO, AUTO), (CPU, CPU)],
             value=AUTO,
         )
-        self.backend.native.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)
+        shrinkable(self.backend.native)
         self.threads = parameter_control(THREADS_SPEC)
         self.controls = [self.backend, self.threads]
         self.form = form(self.controls)
         self.cluster = ClusterRow()
         self.gpu_memory = QProgressBar()
         self.gpu_memory.setToolTip("Memory of the GPU that is in use, by all programs together.")
-        self.problem = _text("Why there is no GPU to choose.")
-        self.took = _text("What the last run was tracked on, and why.")
-        self.spent = _text(
-            "Seconds that the last run spent in each part; on a GPU parts run side by side."
-        )
-        parts = (self.form, self.cluster, self.gpu_memory, self.problem, self.took, self.spent)
-        stack(self, *parts)
+        self.problem, self.took, self.spent = texts = [
+            wrapped(tooltip=tip, is_selectable=True, is_plain=True)
+            for tip in (
+                "Why there is no GPU to choose.",
+                "What the last run was tracked on, and why.",
+                "Seconds that the last run spent in each part; on a GPU parts run side by side.",
+            )
+        ]
+        for each in texts:
+            each.hide()
+        stack(self, self.form, self.cluster, self.gpu_memory, *texts)
         self.backend.changed.connect(self._on_backend)
         self.threads.changed.connect(self._on_threads)
         self.cluster.changed.connect(self._on_cluster)
@@ -317,35 +306,21 @@ class DeviceSection(QWidget):  # type: ignore[misc]
             self.find_devices()  # at the memory in use now
 
     def show_report(self, report: Report) -> None:
-        _show_text(self.took, f"{report.backend}: {report.reason}." if report.backend else "")
+        show_text(self.took, f"{report.backend}: {report.reason}." if report.backend else "")
         parts = ", ".join(f"{what} {seconds:.2f} s" for what, seconds in report.seconds.items())
         kept = f" {report.held_bytes / 1e9:.2f} GB stay on it." if report.held_bytes else ""
-        _show_text(self.spent, f"Last run: {parts}.{kept}" if parts else "")
+        show_text(self.spent, f"Last run: {parts}.{kept}" if parts else "")
 
     def _show(self) -> None:
         here = f"choose {CPU} in {BACKEND_SPEC.label}"  # what is "backend" in Python
-        _show_text(self.problem, self.found.problem.replace(REMEDY, here))
-        gpus = [one for one in self.found.devices if one.name != CPU]
-        chosen = [one for one in gpus if one.name == self.backend.value]
-        if self.backend.value == AUTO and gpus:
-            chosen = [max(gpus, key=lambda one: one.free_bytes)]
-        self.gpu_memory.setVisible(bool(chosen and chosen[0].total_bytes))
-        if chosen and chosen[0].total_bytes:
-            gpu = chosen[0]
+        show_text(self.problem, self.found.problem.replace(REMEDY, here))
+        gpus = {one.name: one for one in self.found.devices if one.name != CPU}
+        roomiest = max(gpus.values(), key=lambda one: one.free_bytes, default=None)
+        gpu = roomiest if self.backend.value == AUTO else gpus.get(self.backend.value)
+        self.gpu_memory.setVisible(bool(gpu and gpu.total_bytes))
+        if gpu and gpu.total_bytes:
             used, total = (gpu.total_bytes - gpu.free_bytes) / 1e9, gpu.total_bytes / 1e9
             self.gpu_memory.setRange(0, 1000)
             self.gpu_memory.setValue(round(1000 * used / total))
             busy = "" if gpu.utilisation_percent is None else f", {gpu.utilisation_percent} % busy"
             self.gpu_memory.setFormat(f"{used:.1f} of {total:.1f} GB used{busy}")
-
-
-def _text(tip: str) -> QLabel:
-    label = wrapped(tooltip=tip)
-    label.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
-    label.setVisible(False)
-    return label
-
-
-def _show_text(label: QLabel, text: str) -> None:
-    label.setText(html.escape(text, quote=False))
-    label.setVisible(bool(text))

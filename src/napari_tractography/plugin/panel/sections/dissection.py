@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from qtpy.QtCore import QPointF, Qt, Signal
 from qtpy.QtGui import QColor, QPainter, QPaintEvent, QPen
-from qtpy.QtWidgets import QFileDialog, QInputDialog, QMenu, QPushButton, QWidget
+from qtpy.QtWidgets import QFileDialog, QInputDialog, QWidget
 
 from ....files.formats import dialog_filter, listed, read_tractogram_endings
 from ....files.weights import columns_of, load_weights
@@ -35,10 +35,14 @@ from ...streamlines.layer import Streamlines
 from ...timers import delayed
 from ..widgets.busy_dialog import errors_shown, wait_for
 from ..widgets.controls import form, parameter_control, show_row, show_units
-from ..widgets.layout import add_entry, button, row, stack
+from ..widgets.layout import button, give_menu, row, stack
 from ..widgets.progress_row import ProgressRow
 
 STROKE, SPHERE = "Lasso", "Sphere"
+TOOLS = {
+    STROKE: "Draw across streamlines in the view: they are selected.",
+    SPHERE: "Drag from a place in the view: what runs so near is selected.",
+}
 STROKE_COLOUR = "#ffd166"
 WAIT_MS = 120  # after the last move of the slider
 MAX_LIKE_MM = 50.0
@@ -103,29 +107,27 @@ class Dissection(QWidget):  # type: ignore[misc]
         self.bundles, self.filtering = bundles, filtering
         self.session = bundles.session
         self.tools = {
-            STROKE: _tool(STROKE, "Draw across streamlines in the view: they are selected."),
-            SPHERE: _tool(SPHERE, "Drag from a place in the view: what runs so near is selected."),
+            name: button(name, tip, partial(self._on_tool, name), is_checkable=True)
+            for name, tip in TOOLS.items()
         }
-        for name, created in self.tools.items():
-            created.toggled.connect(lambda on, name=name: self._on_tool(name, on))
         self.cut = button("Cut", "Cut off what lies beyond the slice in view.")
-        menu = QMenu(self.cut)
-        for axis, side, text in CUTS:
-            add_entry(menu, f"Cut {text}", partial(self.cut_at_slice, axis, side))
-        self.cut.setMenu(menu)
-        self.like = button("More like these", "Select what runs like the selected streamlines.")
-        self.like.clicked.connect(self.select_like)
+        give_menu(
+            self.cut,
+            *((f"Cut {t}", "", partial(self.cut_at_slice, axis, side)) for axis, side, t in CUTS),
+        )
+        like_help = "Select what runs like the selected streamlines."
+        self.like = button("More like these", like_help, self.select_like)
         self.split = button(
             "Split off",
             "Make a bundle of the selected streamlines; this one is left without them.",
+            self.split_selected,
         )
-        self.split.clicked.connect(lambda: self.split_selected())
         self.weights = button(
             "Weights...",
             "Read one weight a streamline: a text file, as tcksift2 writes it, or a "
             f"{listed(read_tractogram_endings())} file.",
+            self._ask_weights,
         )
-        self.weights.clicked.connect(lambda: self._ask_weights())
         specs = LIKE_SPEC, OUTLIER_SPEC, WEIGHT_SPEC
         self.like_mm, self.outlier_mm, self.min_weight = map(parameter_control, specs)
         self.form = form([self.like_mm, self.outlier_mm, self.min_weight])
@@ -136,18 +138,11 @@ class Dissection(QWidget):  # type: ignore[misc]
         )
         self.progress.follow(self.work)
         self.work.failed.connect(show_warning)
-        stack(
-            self,
-            row(*self.tools.values(), self.cut),
-            row(self.like, self.split, self.weights),
-            self.form,
-            self.progress,
-            spacing=5,
-        )
+        first, second = (*self.tools.values(), self.cut), (self.like, self.split, self.weights)
+        stack(self, row(*first), row(*second), self.form, self.progress, spacing=5)
         self._wait = delayed(self, WAIT_MS, self.select_outliers)
         self.outlier_mm.changed.connect(lambda _value: self._wait.start())
         self._measured: tuple[Tractogram, Any] | None = None
-        self._overlay: Overlay | None = None
         self._is_showing = Flag()  # the least weight of a bundle, which is no act
         self._weighed: Tractogram | None = None  # whose weights the slider is for
         bundles.session.list_changed.connect(self.follow)
@@ -177,9 +172,9 @@ class Dissection(QWidget):  # type: ignore[misc]
     def tool(self) -> str:
         return next((name for name, created in self.tools.items() if created.isChecked()), "")
 
-    def _on_tool(self, name: str, on: bool) -> None:
+    def _on_tool(self, name: str) -> None:
         for other, created in self.tools.items():
-            if on and other != name:
+            if other != name:
                 created.setChecked(False)
 
     # -- without the mouse ---------------------------------------------------------------------
@@ -232,11 +227,7 @@ class Dissection(QWidget):  # type: ignore[misc]
         weights = None if layer is None else layer.editor.whole.weights
         show_row(self.form, self.min_weight, weights is not None)
         with self._is_showing:
-            if (
-                layer is not None
-                and weights is not None
-                and self._weighed is not layer.editor.whole
-            ):
+            if layer and weights is not None and self._weighed is not layer.editor.whole:
                 self._weighed = layer.editor.whole
                 if len(weights):
                     self.min_weight.reach(float(np.quantile(weights, WEIGHT_QUANTILE)))
@@ -301,17 +292,20 @@ class Dissection(QWidget):  # type: ignore[misc]
             return
         sight = event.view_direction
         positions, pixels = [np.asarray(event.position, dtype=float)[-3:]], [np.array(event.pos)]
-        self._show_overlay()
+        canvas = canvas_of(main_window(viewer))
+        overlay = None if canvas is None else Overlay(canvas)
         while True:
             event.handled = True  # the camera and other tools stay out
             yield
             positions.append(np.asarray(event.position, dtype=float)[-3:])
             pixels.append(np.array(event.pos))
-            if self._overlay is not None:
-                self._overlay.show_stroke(pixels, is_circle=tool == SPHERE)
+            if overlay is not None:
+                overlay.show_stroke(pixels, is_circle=tool == SPHERE)
             if event.type != "mouse_move":
                 break
-        self._hide_overlay()
+        if overlay is not None:
+            overlay.close()
+            overlay.deleteLater()
         if tool == STROKE:
             layer.selected = self._crossed(layer, np.stack(positions), sight)
         else:
@@ -340,17 +334,6 @@ class Dissection(QWidget):  # type: ignore[misc]
         (centre_mm,) = np.asarray(layer.space.to_world(np.asarray(centre)[None]))
         sphere = Region.sphere(centre_mm, radius / layer.space.per_mm, "include")
         return layer.tractogram.select_numbers(regions=[sphere])
-
-    def _show_overlay(self) -> None:
-        canvas = canvas_of(main_window(self.session.viewer))
-        if canvas is not None:
-            self._overlay = Overlay(canvas)
-
-    def _hide_overlay(self) -> None:
-        if self._overlay is not None:
-            self._overlay.close()
-            self._overlay.deleteLater()
-            self._overlay = None
 
 
 class Overlay(QWidget):  # type: ignore[misc]
@@ -381,9 +364,3 @@ class Overlay(QWidget):  # type: ignore[misc]
         elif len(self._pixels) > 1:
             painter.drawPolyline(self._pixels)
         painter.end()
-
-
-def _tool(text: str, tooltip: str) -> QPushButton:
-    created = button(text, tooltip)
-    created.setCheckable(True)
-    return created

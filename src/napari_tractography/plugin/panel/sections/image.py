@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 from weakref import WeakSet
@@ -74,13 +74,14 @@ class OdfRow(QWidget):  # type: ignore[misc]
 
     created = Signal(object)  # Layer that shows the ODFs
 
-    def __init__(self) -> None:
+    def __init__(self, make: Callable[[], None]) -> None:
         super().__init__()
         self.size = parameter_control(ODF_SPEC)
         self.make = button(
             "Make ODFs",
             "Work out the whole image, and how orientations are distributed in each block: an FOD "
             "for the probabilistic algorithms.",
+            make,
         )
         self.progress = ProgressRow("How much of the image has been worked out.", "Make no ODFs.")
         stack(self, form([self.size], extra=[self.make]), self.progress)
@@ -135,8 +136,8 @@ class ImageSection(QWidget):  # type: ignore[misc]
             self.unit.addItem(symbol(unit), unit)
         self.unit.setCurrentIndex(SCALE_UNITS.index("um"))
         self.unit.setToolTip("The unit of the edge length, and of all lengths from then on.")
-        self.set_size = button("Set", "Give the layer this voxel size and this unit.")
-        self.set_size.clicked.connect(self._set_size)
+        set_help = "Give the layer this voxel size and this unit."
+        self.set_size = button("Set", set_help, self._set_size)
         self.scale_row = row(self.size, self.unit, self.set_size, stretch_first=True)
         self.show_blocks = QCheckBox("Show what has been worked out")
         self.show_blocks.setToolTip(
@@ -149,8 +150,7 @@ class ImageSection(QWidget):  # type: ignore[misc]
             lambda: [x for x in mask_layers(session.viewer.layers) if x is not self._layer],
             "Only where this layer is not zero there are fibres; none seeks them everywhere.",
         )
-        self.odfs = OdfRow()
-        self.odfs.make.clicked.connect(self._make_odfs)
+        self.odfs = OdfRow(self._make_odfs)
         self.form = form([*self.controls, self.tissue])
         stack(self, self.ask, self.scale_row, self.form, self.show_blocks, self.odfs)
         self._blocks: WorkedOut | None = None
@@ -316,10 +316,7 @@ class ImageSection(QWidget):  # type: ignore[misc]
 def _covers(mask: Layer, image: Layer) -> bool:
     """Return whether a layer without a scale of its own lies on the voxels of an image."""
     shape = image.data[0].shape if image.multiscale else image.data.shape
-    placed = np.array([mask.scale, mask.translate]), np.array([image.scale, image.translate])
-    return (
-        mask is not image
-        and not has_scale(mask)
-        and mask.data.shape == shape
-        and bool(np.allclose(*placed))
-    )
+    if mask is image or has_scale(mask) or mask.data.shape != shape:
+        return False
+    one, other = ([each.scale, each.translate] for each in (mask, image))
+    return bool(np.allclose(one, other))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -11,15 +12,12 @@ import numpy as np
 from magicgui import widgets
 from napari.layers import Labels, Layer
 from napari.utils.notifications import show_info
-from qtpy.QtCore import Qt, Signal
+from qtpy.QtCore import QSignalBlocker, Qt, Signal
 from qtpy.QtGui import QColor, QIcon, QKeyEvent, QPixmap
 from qtpy.QtWidgets import (
-    QAbstractItemView,
     QComboBox,
     QDoubleSpinBox,
     QFileDialog,
-    QHeaderView,
-    QMenu,
     QSpinBox,
     QTableWidget,
     QTableWidgetItem,
@@ -42,7 +40,16 @@ from ...space.display import DisplaySpace
 from ...space.orientation_labels import axes_of
 from ...space.positions import position_text
 from ..widgets.controls import form
-from ..widgets.layout import button, keys_here, row, stack
+from ..widgets.layout import (
+    add_entry,
+    button,
+    give_menu,
+    keys_here,
+    row,
+    select_rows,
+    show_few_rows,
+    stack,
+)
 from ..widgets.undo import UndoButtons, make_one_step_each
 
 MAX_ROWS = 4  # that are seen at once
@@ -92,8 +99,9 @@ class RegionSection(QWidget):  # type: ignore[misc]
             "Paint",
             "Paint the selected region, or a new one on the FOD's grid; press again to put the "
             "brush away.",
+            self._on_paint,
+            is_checkable=True,
         )
-        self.paint.setCheckable(True)
         self.add_sphere = button(
             "Sphere",
             keys_here(
@@ -102,22 +110,23 @@ class RegionSection(QWidget):  # type: ignore[misc]
                 "role is chosen, or Run is pressed."
             ),
         )
-        self.sphere_menu = QMenu(self.add_sphere)
-        self.sphere_menu.setToolTipsVisible(True)
-        for role in STEERING:
-            action = self.sphere_menu.addAction(_swatch(ROLE_COLOURS[role]), role.capitalize())
-            action.setToolTip(ROLE_HELP[role])
-            action.triggered.connect(lambda _checked=False, r=role: self._add_sphere(r))
-        self.add_sphere.setMenu(self.sphere_menu)
-        self.add_layer = button("Labels", "Take a labels layer, or one label of it, as a region.")
-        self.menu = QMenu(self.add_layer)
-        self.menu.aboutToShow.connect(self._fill_menu)
-        self.add_layer.setMenu(self.menu)
-        self.save_button = button(
-            "Save...", "Save the labels of the selected region as NIfTI, for a copied command."
+        self.sphere_menu = give_menu(
+            self.add_sphere,
+            *((r.capitalize(), ROLE_HELP[r], partial(self._add_sphere, r)) for r in STEERING),
         )
-        self.remove = button("Remove", "Remove the selected regions; so does Delete.")
-        self.between = button(BETWEEN_TEXT, BETWEEN_HELP)
+        for role, action in zip(STEERING, self.sphere_menu.actions(), strict=True):
+            action.setIcon(_swatch(ROLE_COLOURS[role]))
+        self.add_layer = button("Labels", "Take a labels layer, or one label of it, as a region.")
+        self.menu = give_menu(self.add_layer)
+        self.menu.aboutToShow.connect(self._fill_menu)
+        self.save_button = button(
+            "Save...",
+            "Save the labels of the selected region as NIfTI, for a copied command.",
+            self._save,
+        )
+        remove_help = "Remove the selected regions; so does Delete."
+        self.remove = button("Remove", remove_help, self.remove_selected)
+        self.between = button(BETWEEN_TEXT, BETWEEN_HELP, self._on_between)
         self.rule = widgets.ComboBox(
             name="include_rule", label="Include", choices=INCLUDE_RULES, tooltip=RULE_HELP
         )
@@ -126,10 +135,6 @@ class RegionSection(QWidget):  # type: ignore[misc]
         created = row(self.paint, self.add_sphere, self.add_layer)
         foot = row(self.save_button, self.remove, self.undo)
         stack(self, self.table, self.form, created, self.between, foot, spacing=5)
-        self.paint.clicked.connect(self._on_paint)
-        self.between.clicked.connect(self._on_between)
-        self.save_button.clicked.connect(self._save)
-        self.remove.clicked.connect(self.remove_selected)
         self.table.itemSelectionChanged.connect(self._on_selection)
         self.table.itemSelectionChanged.connect(self._go_there)
         self.rule.changed.connect(session.regions.set_rule)
@@ -151,15 +156,12 @@ class RegionSection(QWidget):  # type: ignore[misc]
 
     def _watch_mode(self, layer: Layer | None) -> None:
         if self._active is not None:
-            self._active.events.mode.disconnect(self._on_mode)
+            self._active.events.mode.disconnect(self.show_brush)
         self._active = layer
         if layer is not None:
-            layer.events.mode.connect(self._on_mode)
+            layer.events.mode.connect(self.show_brush)
 
-    def _on_mode(self, _event: Any) -> None:
-        self.show_brush()
-
-    def show_brush(self) -> None:
+    def show_brush(self, _event: Any = None) -> None:
         self.paint.setChecked(self.session.regions.painted_layer is not None)
 
     def refresh(self) -> None:
@@ -206,30 +208,25 @@ class RegionSection(QWidget):  # type: ignore[misc]
         return [self._shown[number] for number in sorted(rows) if number < len(self._shown)]
 
     def _on_selection(self) -> None:
-        chosen = self._selected()
+        chosen, ends = self._selected(), self._ends()
         self.remove.setEnabled(bool(chosen))
-        one = len(chosen) == 1
-        self.save_button.setEnabled(one and isinstance(chosen[0].layer, Labels))
-        ends = self._ends()
-        self.between.setEnabled(ends is not None)
-        names = [] if ends is None else [end.layer.name for end in ends]
-        text = f"From {' to '.join(names)}" if names else BETWEEN_TEXT
-        self.between.setText(text if len(text) <= LONGEST_BETWEEN else BETWEEN_TEXT)
+        self.save_button.setEnabled(len(chosen) == 1 and isinstance(chosen[0].layer, Labels))
+        self.between.setEnabled(bool(ends))
+        text = f"From {' to '.join(end.layer.name for end in ends)}"
+        is_short = ends and len(text) <= LONGEST_BETWEEN
+        self.between.setText(text if is_short else BETWEEN_TEXT)
 
-    def _ends(self) -> tuple[Entry, Entry] | None:
+    def _ends(self) -> list[Entry]:
         """Return the two regions of the rows that are selected, or all where there are two."""
         chosen = self._selected()
-        if len(chosen) != 2 and len(self._shown) == 2:
-            chosen = list(self._shown)
-        return (chosen[0], chosen[1]) if len(chosen) == 2 else None
+        return next((each for each in (chosen, self._shown) if len(each) == 2), [])
 
     def _on_between(self) -> None:
         ends = self._ends()
-        if ends is not None:
-            names = " to ".join(end.state.name for end in ends)
-            with self.session.document.one_step(f"From {names}"):
-                self.session.regions.choose_between(*ends)
-                self._run_between()
+        names = " to ".join(end.state.name for end in ends)
+        with self.session.document.one_step(f"From {names}"):
+            self.session.regions.choose_between(*ends)
+            self._run_between()
 
     def _go_there(self) -> None:
         """Turn the slices of the viewer to the middle of the region that is selected."""
@@ -287,22 +284,19 @@ class RegionSection(QWidget):  # type: ignore[misc]
             said.append(position_text(centre_mm(regions[0]), self.session.space.unit, axes))
         name.setToolTip("; ".join(said))
         role, box = self.table.cellWidget(number, 1), self.table.cellWidget(number, 2)
-        for widget in (role, box):
-            widget.blockSignals(True)
-        role.setCurrentText(entry.role)
-        if not isinstance(entry.layer, Spheres):
-            box.setValue(entry.label or 0)
-        elif len(entry.layer.size):
-            space = self.session.space
-            box.setRange(*(space.per_mm * space.in_proportion(mm) for mm in SPHERE_LIMITS_MM))
-            suffix = f" {symbol(space.unit)}"
-            if box.suffix() != suffix:
-                box.setSuffix(suffix)
-            radius = entry.layer.radius_mm * space.per_mm
-            if round(radius, box.decimals()) != box.value():  # else what is typed stays as it is
-                box.setValue(radius)
-        for widget in (role, box):
-            widget.blockSignals(False)
+        with QSignalBlocker(role), QSignalBlocker(box):
+            role.setCurrentText(entry.role)
+            if not isinstance(entry.layer, Spheres):
+                box.setValue(entry.label or 0)
+            elif len(entry.layer.size):
+                space = self.session.space
+                box.setRange(*(space.per_mm * space.in_proportion(mm) for mm in SPHERE_LIMITS_MM))
+                suffix = f" {symbol(space.unit)}"
+                if box.suffix() != suffix:
+                    box.setSuffix(suffix)
+                radius = entry.layer.radius_mm * space.per_mm
+                if round(radius, box.decimals()) != box.value():  # else what is typed stays
+                    box.setValue(radius)
 
     def _on_role(self, number: int, role: str) -> None:
         self.session.regions.set_role(self._shown[number], role)
@@ -316,19 +310,15 @@ class RegionSection(QWidget):  # type: ignore[misc]
 
     # -- adding --------------------------------------------------------------------------------
 
-    def _on_paint(self, on: bool) -> None:
-        if on:
-            self._try(self._paint)
+    def _on_paint(self) -> None:
+        regions, chosen = self.session.regions, self._selected()
+        if not self.paint.isChecked():
+            regions.stop_painting()
+        elif len(chosen) == 1 and isinstance(chosen[0].layer, Labels):
+            self._try(regions.paint, chosen[0])
         else:
-            self.session.regions.stop_painting()
+            self._try(regions.add_painting)
         self.show_brush()  # also after a refusal
-
-    def _paint(self) -> None:
-        chosen = self._selected()
-        if len(chosen) == 1 and isinstance(chosen[0].layer, Labels):
-            self.session.regions.paint(chosen[0])
-        else:
-            self.session.regions.add_painting()
 
     def _add_sphere(self, role: str) -> None:
         regions = self.session.regions
@@ -342,15 +332,12 @@ class RegionSection(QWidget):  # type: ignore[misc]
         self.menu.clear()
         layers = [x for x in mask_layers(self.session.viewer.layers) if isinstance(x, Labels)]
         for layer in reversed(layers):
-            action = self.menu.addAction(layer.name)
-            action.triggered.connect(lambda _checked=False, x=layer: self._try(self._take, x))
+            take = partial(self.session.regions.add_labels, layer, is_inactive=True)
+            add_entry(self.menu, layer.name, partial(self._try, take))
         if not layers:
             self.menu.addAction("No labels layer is open").setEnabled(False)
 
-    def _take(self, layer: Layer) -> None:
-        self.session.regions.add_labels(layer, is_inactive=True)
-
-    def _try(self, action: Callable[..., None], *arguments: Any) -> None:
+    def _try(self, action: Callable[..., object], *arguments: Any) -> None:
         try:
             action(*arguments)
         except TractographyError as error:
@@ -362,22 +349,16 @@ class _Table(QTableWidget):  # type: ignore[misc]
         super().__init__(0, len(TITLES))
         self._remove = remove
         self.setHorizontalHeaderLabels(TITLES)
-        self.setSelectionBehavior(QAbstractItemView.SelectionBehavior.SelectRows)
-        self.setTabKeyNavigation(False)
+        select_rows(self)
         self.setToolTip(
             "Regions that steer streamlines, and what each is for; the slices turn to the one "
             "that is selected."
         )
         self.verticalHeader().hide()
-        header = self.horizontalHeader()
-        header.setSectionResizeMode(QHeaderView.ResizeMode.ResizeToContents)
-        header.setSectionResizeMode(0, QHeaderView.ResizeMode.Stretch)
 
     def fit(self) -> None:
         self.resizeRowsToContents()
-        n = min(self.rowCount(), MAX_ROWS)
-        rows = sum(self.rowHeight(number) for number in range(n))
-        self.setFixedHeight(self.horizontalHeader().sizeHint().height() + rows + 4)
+        show_few_rows(self, MAX_ROWS, self.horizontalHeader().sizeHint().height())
 
     def keyPressEvent(self, event: QKeyEvent) -> None:  # noqa: N802 - Qt's name
         if event.key() in (Qt.Key.Key_Delete, Qt.Key.Key_Backspace):

@@ -16,15 +16,15 @@ from ...layers.volume_layers import mask_layers
 from ...session.seed_layer import outside
 from ...session.session import Session
 from ...session.wanted import ends_of
-from ...words import in_words
+from ...words import in_words, plural
 from ..widgets.controls import (
     DefaultMarks,
-    form,
     layer_choice,
     offer_layers,
     on_change,
     parameter_controls,
     set_values,
+    show_row,
     values_of,
 )
 from ..widgets.layout import button, keys_here, row, stack, wrapped
@@ -33,6 +33,17 @@ from .seed_table import SeedTable
 
 SPECS = {spec.name: spec for spec in seeding_specs()}
 PLACED, MASK, EVERY_VOXEL, WHOLE, INTERFACE, BETWEEN = SEED_SOURCES
+# The rows below the source, and for which sources each is there. Between regions what is accepted
+# is always counted, of every voxel what is started.
+SHOWN_FOR = {
+    "counted": (PLACED, MASK, WHOLE, INTERFACE),
+    "n_per_seed": (PLACED,),
+    "radius_mm": (PLACED,),
+    "seed_mask": (MASK, EVERY_VOXEL),
+    "n_per_voxel": (EVERY_VOXEL,),
+    "n_total": (MASK, WHOLE, INTERFACE, BETWEEN),
+    "drawn_by": (MASK, EVERY_VOXEL),
+}
 HINTS = {
     MASK: "Streamlines start in the voxels of the mask. {}",
     EVERY_VOXEL: "The same number of streamlines starts in every voxel of the mask. {}",
@@ -87,27 +98,16 @@ class SeedSection(QWidget):  # type: ignore[misc]
         )
         self.hint = wrapped()
         self.hint.setMinimumHeight(2 * self.hint.fontMetrics().lineSpacing() + 4)
-        self.clear = button("Remove all", "Remove all seeds.")
-        self.clear.clicked.connect(session.clear_seeds)
+        self.clear = button("Remove all", "Remove all seeds.", session.clear_seeds)
         self.table = SeedTable(session, refused)
-        self._marks = [
-            DefaultMarks([named[name] for name in names], SPECS, self._on_arrow)
-            for names in (
-                ("counted",), ("n_per_seed", "radius_mm"), ("n_per_voxel",), ("drawn_by",),
-                ("n_total",),
-            )
-        ]  # fmt: skip
-        self._counted, self._placed, self._voxels, self._drawn_by, self._volume = (
-            marks.form for marks in self._marks
-        )
-        self._mask = form([self.mask_choice])
-        self.forms = [
-            form([self.source]), self._counted, self._placed, self._mask, self._voxels,
-            self._volume, self._drawn_by,
-        ]  # fmt: skip
+        named["seed_mask"] = self.mask_choice
+        self._rows = {name: named[name] for name in SHOWN_FOR}
+        marked = {name: spec for name, spec in SPECS.items() if name in SHOWN_FOR}
+        self._marks = DefaultMarks([self.source, *self._rows.values()], marked, self._on_arrow)
+        self.form = self._marks.form
         self.undo = UndoButtons(session.document)
         foot = row(self.hint, self.undo, self.clear, stretch_first=True)
-        stack(self, *self.forms, foot, self.table, spacing=5)
+        stack(self, self.form, foot, self.table, spacing=5)
         self.source.changed.connect(self.show_source)
         self.mask_choice.changed.connect(self._on_mask)
         session.seeds_changed.connect(self.show_source)
@@ -120,8 +120,7 @@ class SeedSection(QWidget):  # type: ignore[misc]
 
     def show_units(self) -> None:
         space, named = self.session.space, {control.name: control for control in self.controls}
-        for marks in self._marks:
-            marks.show_units(space)
+        self._marks.show_units(space)
         radius, before = named["radius_mm"], self._default("radius_mm")
         self._radius_mm = rounded(space.in_proportion(SPECS["radius_mm"].default))
         if radius.value == before != self._radius_mm:  # it was not set
@@ -159,15 +158,9 @@ class SeedSection(QWidget):  # type: ignore[misc]
 
     def show_source(self, _value: Any = None) -> None:
         """Show what belongs to the source that is chosen."""
-        source = self.source.value
-        n = len(self.session.seeds)
-        # Between regions what is accepted is always counted, of every voxel what is started.
-        self._counted.setVisible(source not in (BETWEEN, EVERY_VOXEL))
-        self._placed.setVisible(source == PLACED)
-        self._mask.setVisible(source in (MASK, EVERY_VOXEL))
-        self._drawn_by.setVisible(source in (MASK, EVERY_VOXEL))
-        self._voxels.setVisible(source == EVERY_VOXEL)
-        self._volume.setVisible(source not in (PLACED, EVERY_VOXEL))
+        source, n = self.source.value, len(self.session.seeds)
+        for name, sources in SHOWN_FOR.items():
+            show_row(self.form, self._rows[name], source in sources)
         self.table.setVisible(source == PLACED)
         self.clear.setVisible(source == PLACED)
         self.clear.setEnabled(n > 0)
@@ -182,32 +175,26 @@ class SeedSection(QWidget):  # type: ignore[misc]
             return f"{self._other_hint(source)} {UNUSED if n else ''}".strip()
         if n == 0:
             return "Shift-click in the image to place a seed."
-        seeds = f"{n:,} seed{'' if n == 1 else 's'}"
-        hint = keys_here(f"{seeds}: drag to move, Ctrl-click to remove.")
+        hint = keys_here(f"{plural(n, 'seed')}: drag to move, Ctrl-click to remove.")
         return " ".join(filter(None, [hint, outside(self.session.seeds_outside)]))
 
     def _other_hint(self, source: str) -> str:
         if source == BETWEEN:
-            return self._between_hint()
+            ends = ends_of(self.session.state)
+            if ends is None:
+                return NO_ENDS
+            one, other = (end.name for end in ends)
+            return f"From {one} to {other} and back; so many are accepted in all."
         if source == INTERFACE and self.session.tissues is None:
             return NO_TISSUES
         if source in (MASK, EVERY_VOXEL) and self.session.seed_mask_in_use is None:
             return NO_MASK
         return HINTS[source].format(self.session.mask_summary("seed_mask"))
 
-    def _between_hint(self) -> str:
-        ends = ends_of(self.session.state)
-        if ends is None:
-            return NO_ENDS
-        one, other = (end.name for end in ends)
-        return f"From {one} to {other} and back; so many are accepted in all."
-
     def _mark(self) -> None:
         values = values_of(self.controls)
-        for marks in self._marks:
-            for name in marks.arrows:
-                default = self._default(name)
-                marks.mark(name, is_default=values[name] == default, default=default)
+        defaults = {name: self._default(name) for name in SPECS}
+        self._marks.mark({n: default for n, default in defaults.items() if values[n] != default})
 
     def _on_arrow(self, name: str) -> None:
         set_values(self.controls, {name: self._default(name)})

@@ -20,7 +20,7 @@ from qtpy.QtCore import (
     Qt,
 )
 from qtpy.QtGui import QColor, QFont, QKeyEvent, QPalette
-from qtpy.QtWidgets import QAbstractItemView, QHeaderView, QTableView
+from qtpy.QtWidgets import QHeaderView, QTableView
 
 from ....errors import InvalidSeedsError, TractographyError
 from ....geometry.units import per_mm, shown_unit, symbol
@@ -30,6 +30,7 @@ from ...session.wanted import OWN_SPECS
 from ...space.orientation_labels import axes_of
 from ...space.positions import BARE_AXES, position_numbers, position_title
 from ..widgets.controls import label, tooltip
+from ..widgets.layout import select_rows
 
 ROWS = 4  # visible at once, at most; one at least, so that the first seed moves nothing
 SHORT_LABELS = {"n_per_seed": "Number", "radius_mm": "Radius"}
@@ -59,24 +60,17 @@ class SeedModel(QAbstractTableModel):  # type: ignore[misc]
     def _unit(self) -> str:
         return self._session.space.unit
 
-    def _title(self, section: int) -> str:
-        if not section:
-            return position_title(self._unit, axes_of(self._session.viewer.layers))
-        spec = OWN_SPECS[section - 1]
-        return label(replace(spec, label=SHORT_LABELS[spec.name]), self._unit)
-
     def refresh(self) -> None:
         seeds = self._session.seeds
-        same = len(seeds) == len(self._positions)
-        if not same:
+        if len(seeds) != len(self._positions):
             self.beginResetModel()
-        self._positions, self._own = seeds.positions_mm, seeds.own
-        if not same:
+            self._positions, self._own = seeds.positions_mm, seeds.own
             self.endResetModel()
-        self.headerDataChanged.emit(Qt.Orientation.Horizontal, 0, N_COLUMNS - 1)
-        if same and len(seeds):
+        elif len(seeds):
+            self._positions, self._own = seeds.positions_mm, seeds.own
             last = self.index(len(seeds) - 1, N_COLUMNS - 1)
             self.dataChanged.emit(self.index(0, 0), last)
+        self.headerDataChanged.emit(Qt.Orientation.Horizontal, 0, N_COLUMNS - 1)
 
     def rowCount(self, parent: QModelIndex | None = None) -> int:  # noqa: N802 - Qt's name
         return 0 if parent is not None and parent.isValid() else len(self._positions)
@@ -88,16 +82,19 @@ class SeedModel(QAbstractTableModel):  # type: ignore[misc]
         self, section: int, orientation: Qt.Orientation, role: int = Role.DisplayRole
     ) -> Any:
         """Return the title or the help of a column, the number of a row."""
+        if role not in (Role.DisplayRole, Role.ToolTipRole):
+            return None
+        is_title = role == Role.DisplayRole
         if orientation == Qt.Orientation.Vertical:
-            return section + 1 if role == Role.DisplayRole else None
-        if role == Role.DisplayRole:
-            return self._title(section)
-        if role == Role.ToolTipRole:
-            if section:
-                return tooltip(OWN_SPECS[section - 1], self._unit)
-            is_bare = axes_of(self._session.viewer.layers) == BARE_AXES
-            return BARE_POSITION_HELP if is_bare else POSITION_HELP
-        return None
+            return section + 1 if is_title else None
+        if section:
+            spec = OWN_SPECS[section - 1]
+            short = replace(spec, label=SHORT_LABELS[spec.name])
+            return label(short, self._unit) if is_title else tooltip(spec, self._unit)
+        axes = axes_of(self._session.viewer.layers)
+        if is_title:
+            return position_title(self._unit, axes)
+        return BARE_POSITION_HELP if axes == BARE_AXES else POSITION_HELP
 
     def flags(self, index: QModelIndex) -> Qt.ItemFlag:
         return EDITABLE
@@ -107,23 +104,22 @@ class SeedModel(QAbstractTableModel):  # type: ignore[misc]
         if role not in (Role.DisplayRole, Role.EditRole, Role.FontRole, Role.ForegroundRole):
             return None
         row, column = index.row(), index.column()
+        is_text = role in (Role.DisplayRole, Role.EditRole)
         if column == 0:
-            if role not in (Role.DisplayRole, Role.EditRole):
-                return None
-            return position_numbers(self._positions[row], self._unit)
-        name = OWN_SPECS[column - 1].name
-        _, factor = shown_unit(OWN_SPECS[column - 1].unit, self._unit)
-        own = self._own[name][row]
+            return position_numbers(self._positions[row], self._unit) if is_text else None
+        spec = OWN_SPECS[column - 1]
+        _, factor = shown_unit(spec.unit, self._unit)
+        own = self._own[spec.name][row]
         if not np.isnan(own):
-            return f"{own * factor:.10g}" if role in (Role.DisplayRole, Role.EditRole) else None
+            return f"{own * factor:.10g}" if is_text else None
         if role == Role.DisplayRole:
-            return f"{getattr(self._session.seeding, name) * factor:g}"
+            return f"{getattr(self._session.seeding, spec.name) * factor:g}"
+        if role == Role.EditRole:
+            return ""
         if role == Role.FontRole:
             font = QFont()
             font.setItalic(True)
             return font
-        if role == Role.EditRole:
-            return ""
         faint = QColor(self.text_colour)
         faint.setAlpha(FAINT)
         return faint
@@ -168,14 +164,9 @@ class SeedTable(QTableView):  # type: ignore[misc]
             "Each seed can have a radius and a number of its own; empty a cell for the value "
             "above. Delete removes the selected."
         )
-        self.setSelectionBehavior(QAbstractItemView.SelectionBehavior.SelectRows)
-        header = self.horizontalHeader()
-        header.setSectionResizeMode(QHeaderView.ResizeMode.ResizeToContents)
-        header.setSectionResizeMode(0, QHeaderView.ResizeMode.Stretch)
+        select_rows(self)
         self.verticalHeader().setSectionResizeMode(QHeaderView.ResizeMode.Fixed)
-        height = self.fontMetrics().lineSpacing() + 6
-        self.verticalHeader().setDefaultSectionSize(height)
-        self.setTabKeyNavigation(False)  # Tab leads on through the panel
+        self.verticalHeader().setDefaultSectionSize(self.fontMetrics().lineSpacing() + 6)
         self.selectionModel().selectionChanged.connect(self._to_layer)
         session.seeds_changed.connect(self.refresh)
         self.refresh()
@@ -218,9 +209,8 @@ class SeedTable(QTableView):  # type: ignore[misc]
         if self._following or wanted == self._rows():
             return
         chosen = QItemSelection()
-        for row in wanted:
-            if row < self.seeds.rowCount():
-                index = self.seeds.index(row, 0)
+        for index in (self.seeds.index(row, 0) for row in wanted):
+            if index.isValid():
                 chosen.select(index, index)
         flags = QItemSelectionModel.SelectionFlag
         with self._following:

@@ -7,6 +7,7 @@ the status bar says which streamline is under the cursor.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 from napari.utils.interactions import Shortcut
@@ -39,9 +40,9 @@ class SelectionSection(QWidget):  # type: ignore[misc]
         self.viewer = session.viewer
         layers = session.viewer.layers
         self._listening = Listening(
-            (layers.selection.events.active, self._on_layers),
-            (layers.events.removed, self._on_layers),
-            (session.layer_created, self._on_layers),
+            (layers.selection.events.active, self.follow),
+            (layers.events.removed, self.follow),
+            (session.layer_created, self.follow),
             (session.document.history_changed, self.refresh),
             (session.viewer.events.status, self._on_status),
         )
@@ -53,17 +54,14 @@ class SelectionSection(QWidget):  # type: ignore[misc]
             "Pick",
             "While it is pressed, a click selects a streamline and Shift-click selects more, as "
             "Alt-click does where the window manager does not take that for itself.",
+            is_checkable=True,
         )
-        self.pick.setCheckable(True)
         self.pick.toggled.connect(self.refresh)
         self.buttons = {}
-        for command in COMMANDS:
-            keys = " or ".join(Shortcut(key).platform for key in command.keys)
-            created = button(
-                command.name, f"{command.help} {keys} while the Streamlines layer is selected."
-            )
-            created.clicked.connect(lambda _checked=False, act=command.act: self._act(act))
-            self.buttons[command.name] = created
+        for each in COMMANDS:
+            keys = " or ".join(Shortcut(key).platform for key in each.keys)
+            tip = f"{each.help} {keys} while the Streamlines layer is selected."
+            self.buttons[each.name] = button(each.name, tip, partial(self._act, each.act))
         buttons = list(self.buttons.values())
         firsts = range(0, len(buttons), BUTTONS_A_ROW)
         stack(
@@ -78,7 +76,7 @@ class SelectionSection(QWidget):  # type: ignore[misc]
     def open(self) -> None:
         self._listening.open()
         self.viewer.mouse_drag_callbacks.append(self._alt_click)
-        self._on_layers()
+        self.follow()
 
     def close_section(self) -> None:
         self._listening.close()
@@ -88,11 +86,8 @@ class SelectionSection(QWidget):  # type: ignore[misc]
         self._hover.stop()
         self._watch(None)
 
-    def follow(self) -> None:
-        """Act on the streamlines of another bundle, which is active now."""
-        self._on_layers()
-
-    def _on_layers(self, _event: Any = None) -> None:
+    def follow(self, _event: Any = None) -> None:
+        """Act on the streamlines of the layer, or else of the bundle, that is active now."""
         active = self.viewer.layers.selection.active
         layer = active if isinstance(active, Streamlines) else self.session.streamlines_layer
         self._watch(layer if layer in self.viewer.layers else None)
@@ -117,8 +112,7 @@ class SelectionSection(QWidget):  # type: ignore[misc]
         if editor is None or not editor.n_selected:
             self.label.setText(PICKING if self.pick.isChecked() else HINT)
         else:
-            n = editor.layer.n_all
-            number, _, noun = plural(n, "streamline").partition(" ")
+            number, _, noun = plural(editor.layer.n_all, "streamline").partition(" ")
             self.label.setText(f"<b>{editor.n_selected:,} of {number}</b> {noun} selected")
 
     def _act(self, act: Any) -> None:
@@ -155,10 +149,10 @@ class SelectionSection(QWidget):  # type: ignore[misc]
             or QApplication.mouseButtons() != Qt.MouseButton.NoButton  # the camera moves
         ):
             return
-        shown = list(viewer.dims.displayed)
-        sight = None
-        if viewer.dims.ndisplay == 3:
-            sight = viewer.scene.camera.calculate_nd_view_direction(viewer.dims.ndim, shown)
+        dims, sight = viewer.dims, None
+        if dims.ndisplay == 3:
+            look = viewer.scene.camera.calculate_nd_view_direction
+            sight = look(dims.ndim, list(dims.displayed))
         number = layer.get_value(viewer.cursor.position, view_direction=sight, world=True)
         if number is not None:
             said = status["coordinates"].removesuffix(": ")

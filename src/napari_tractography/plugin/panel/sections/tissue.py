@@ -48,14 +48,13 @@ class TissueSection(QWidget):  # type: ignore[misc]
             chosen=lambda: session.chosen_input("tissues"),
         )
         self.chosen = wrapped(NONE)
-        self.open_button = button("Open...", "Open a tissue image from a file.")
+        self.open_button = button("Open...", "Open a tissue image from a file.", self._ask)
         stack(self, form([self.choice], extra=[self.open_button]), self.chosen)
         self._listening = Listening(
             (session.viewer.dims.events.ndisplay, self._show_in_slices),
             (session.parameters_suited, self.refresh),
         )
         self.choice.changed.connect(self._on_choice)
-        self.open_button.clicked.connect(self._ask)
 
     def open(self) -> None:
         self._listening.open()

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import html
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from typing import Any
 
 from qtpy.QtCore import Qt
@@ -47,10 +48,9 @@ class PurposeRow(QWidget):  # type: ignore[misc]
             each.setChecked(algorithm == name)
 
     def _button(self, purpose: Purpose, choose: Callable[[str], None]) -> QWidget:
-        created = button(purpose.name, f"{purpose.name}: {purpose.help} ({purpose.algorithm}).")
-        created.setCheckable(True)
+        help = f"{purpose.name}: {purpose.help} ({purpose.algorithm})."
+        created = button(purpose.name, help, partial(choose, purpose.algorithm), is_checkable=True)
         created.setAutoDefault(False)
-        created.clicked.connect(lambda: choose(purpose.algorithm))
         return created
 
 
@@ -68,14 +68,9 @@ def measured_dialog(parent: QWidget) -> QDialog:
     ]
     table = QLabel(f"<table cellpadding=4>{''.join(lines)}</table>")
     where = purposes.MEASURED_WHERE.replace("`", "")
-    stack(
-        dialog,
-        wrapped(f"<ul>{for_what}</ul>"),
-        table,
-        wrapped(f"{purposes.READING}<br><br>{purposes.MEASURED_HOW} ({where})"),
-        spacing=8,
-    )
-    dialog.layout().setContentsMargins(12, 12, 12, 12)
+    how = wrapped(f"{purposes.READING}<br><br>{purposes.MEASURED_HOW} ({where})")
+    layout = stack(dialog, wrapped(f"<ul>{for_what}</ul>"), table, how, spacing=8)
+    layout.setContentsMargins(12, 12, 12, 12)
     return dialog
 
 
@@ -98,26 +93,12 @@ class TrackingSection(QWidget):  # type: ignore[misc]
 
     A control that a person changes keeps its value; the others show what suits the FOD. `failed` is
     called with a sentence when what was set is impossible, `changed` after something was set.
-
-    Attributes
-    ----------
-    main, more : list of controls
-        Those most used, and the others.
-    main_form, more_form : QWidget
-        Their forms; the first is in this widget.
-    origin : QLabel
-        Where the values come from.
-    arrows : dict of str to QToolButton
-        By parameter name, gives a value that a person set its default again.
-    reset : QPushButton
-        Makes the values suit the FOD again.
+    `main_form`, of the controls most used, is in this widget, `more_form` elsewhere; `arrows`, by
+    the name of a parameter, give a value that a person set its default again.
     """
 
     def __init__(
-        self,
-        session: Session,
-        failed: Callable[[str], None],
-        changed: Callable[[], None],
+        self, session: Session, failed: Callable[[str], None], changed: Callable[[], None]
     ) -> None:
         super().__init__()
         self.session = session
@@ -125,23 +106,22 @@ class TrackingSection(QWidget):  # type: ignore[misc]
         self._is_showing = Flag()  # values of the session, which is no act
         self.main = parameter_controls(s for s in SPECS.values() if s.section == "main")
         self.more = parameter_controls(s for s in SPECS.values() if s.section == "more")
-        self._marks = [DefaultMarks(c, SPECS, self._on_arrow) for c in (self.main, self.more)]
+        self.controls = [*self.main, *self.more]
+        self._marks = [
+            DefaultMarks(controls, SPECS, lambda name: self._forget([name]))
+            for controls in (self.main, self.more)
+        ]
         self.main_form, self.more_form = (marks.form for marks in self._marks)
         self.arrows = {n: arrow for marks in self._marks for n, arrow in marks.arrows.items()}
         self._seen = set(SPECS)  # the rows that are shown
         self.origin = wrapped(NOT_SUITED)
-        self.reset = button(SUIT, SUIT_HELP)
-        self.reset.clicked.connect(self._on_reset)
+        self.reset = button(SUIT, SUIT_HELP, lambda: self._forget(BY_FOD))
         self.purposes = PurposeRow(self._on_purpose)
         stack(self, self.purposes, self.main_form, self.origin, row(self.reset))
         for control in self.controls:
             control.changed.connect(lambda _value, c=control: self._on_control(c))
         session.parameters_suited.connect(self.show_values)
         self.show_values()
-
-    @property
-    def controls(self) -> list[Any]:
-        return [*self.main, *self.more]
 
     def set(self, values: Mapping[str, Any]) -> None:
         """Set parameters by name, as a person does.
@@ -155,22 +135,21 @@ class TrackingSection(QWidget):  # type: ignore[misc]
 
     def show_values(self) -> None:
         """Show the session's values, and where they come from."""
-        chosen = self.session.tracking.chosen
-        values = {**self.session.parameters.to_dict(), **chosen}
+        tracking, parameters = self.session.tracking, self.session.parameters
+        chosen, fod = tracking.chosen, tracking.fod
+        values = {**parameters.to_dict(), **chosen}
         if values.get("min_radius_mm") is not None or "max_angle_deg" not in values:
-            values["max_angle_deg"] = round(self.session.parameters.max_angle_deg, 2)
+            values["max_angle_deg"] = round(parameters.max_angle_deg, 2)
         if values.get("min_radius_mm") is None:
-            values["min_radius_mm"] = radius_of(self.session.parameters)
-        fod = self.session.tracking.fod
+            values["min_radius_mm"] = radius_of(parameters)
+        defaults = tracking.not_default
         with self._is_showing:
             for marks in self._marks:
                 marks.show_units(self.session.space, None if fod is None else fod.input_kind)
             set_values(self.controls, values)
-        self.purposes.show_algorithm(self.session.parameters.algorithm)
-        defaults = self.session.tracking.not_default
-        self._mark(defaults)
-        parameters = self.session.parameters
-        tracking = self.session.tracking
+        for marks in self._marks:
+            marks.mark(defaults)
+        self.purposes.show_algorithm(parameters.algorithm)
         seen = {
             name
             for name in SPECS
@@ -181,8 +160,7 @@ class TrackingSection(QWidget):  # type: ignore[misc]
                 if control.name in seen ^ self._seen:
                     show_row(form, control, control.name in seen)
         self._seen = seen
-        summary = self._say(self.session.tracking.summary())
-        is_open = self.session.tracking.fod is not None
+        summary, is_open = self._say(tracking.summary()), fod is not None
         lines = [html.escape(summary, quote=False) or (NONE_SUITED if is_open else NOT_SUITED)]
         labels = [self._say(SPECS[n].label).lower() for n in SPECS if n in seen and n in defaults]
         if labels:
@@ -194,11 +172,6 @@ class TrackingSection(QWidget):  # type: ignore[misc]
 
     def _say(self, text: str) -> str:
         return in_words(self.session.tracking.fod, text)
-
-    def _mark(self, defaults: Mapping[str, Any]) -> None:
-        for marks in self._marks:
-            for name in marks.arrows:
-                marks.mark(name, is_default=name not in defaults, default=defaults.get(name))
 
     def restore(self, values: Mapping[str, Any], kept_defaults: str = "") -> None:
         """Set what was kept, and nothing else."""
@@ -218,11 +191,8 @@ class TrackingSection(QWidget):  # type: ignore[misc]
     def _on_purpose(self, algorithm: str) -> None:
         self._attempt(lambda: self.session.set_by_hand({"algorithm": algorithm}))
 
-    def _on_reset(self) -> None:
-        self._attempt(lambda: self.session.forget_by_hand(BY_FOD))
-
-    def _on_arrow(self, name: str) -> None:
-        self._attempt(lambda: self.session.forget_by_hand([name]))
+    def _forget(self, names: Iterable[str]) -> None:
+        self._attempt(lambda: self.session.forget_by_hand(names))
 
     def _attempt(self, change: Callable[[], None]) -> None:
         try:

@@ -6,7 +6,6 @@ from functools import partial
 from typing import Any
 
 from napari.layers import Layer
-from qtpy.QtCore import Qt
 from qtpy.QtWidgets import QWidget
 
 from ....errors import TractographyError
@@ -38,9 +37,8 @@ class Alignment(QWidget):  # type: ignore[misc]
         self._session = session
         self._fod_layer: Layer | None = None  # whose position is followed
         self._seen: list[Layer] = []  # of which it matters whether they are visible
-        self.tilted, self.moved = wrapped(), wrapped()
-        for each in (self.tilted, self.moved):
-            each.setTextFormat(Qt.TextFormat.PlainText)  # whatever layers are called
+        # Whatever layers are called.
+        self.tilted, self.moved = wrapped(is_plain=True), wrapped(is_plain=True)
         self.resample = button(
             "Resample onto the FOD",
             "Show copies on the axes of the FOD in place of these volumes, which are hidden. Masks "

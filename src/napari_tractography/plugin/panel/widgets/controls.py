@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import html
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from typing import Any
 
@@ -416,16 +416,13 @@ def tooltip(spec: ParameterSpec, of_volume: str = MM, zoom: float = 1.0) -> str:
 
 
 class DefaultMarks:
-    """The form of some controls, each with a mark.
+    """The form of some controls, each of which that `specs` names has a mark.
 
     `reset` takes the name of a control, which is to have its default again.
     """
 
     def __init__(
-        self,
-        controls: Sequence[Any],
-        specs: dict[str, ParameterSpec],
-        reset: Callable[[str], None],
+        self, controls: Sequence[Any], specs: dict[str, ParameterSpec], reset: Callable[[str], None]
     ) -> None:
         self._specs = specs
         self.unit = MM  # of the volume
@@ -434,11 +431,13 @@ class DefaultMarks:
         self._controls = {control.name: control for control in controls}
         self._marked: dict[str, tuple[bool, Any]] = {}  # as they are shown
         # By the name of a control; enabled where it is not at its default.
-        self.arrows = {name: _arrow() for name in self._controls}
-        self.form: QWidget = form(controls, extra=list(self.arrows.values()))
+        self.arrows = {name: QToolButton() for name in self._controls if name in specs}
         for name, arrow in self.arrows.items():
+            arrow.setFixedWidth(ARROW_WIDTH)
+            arrow.setStyleSheet(ARROW_STYLE)
             arrow.clicked.connect(lambda _checked=False, n=name: reset(n))
-            self.mark(name, is_default=True)
+        self.form: QWidget = form(controls, extra=[self.arrows.get(c.name) for c in controls])
+        self.mark({})
 
     def show_units(self, space: DisplaySpace, kind: InputKind | None = None) -> None:
         """Show lengths in the unit of a volume, see :func:`.controls.show_units`.
@@ -458,29 +457,23 @@ class DefaultMarks:
     def _in_words(self, text: str) -> str:
         return text if self._kind is None else self._kind.in_words(text)
 
-    def mark(self, name: str, *, is_default: bool, default: Any = None) -> None:
-        """Mark a control as being at its default or not; `default` is what the arrow gives."""
-        arrow, control = self.arrows[name], self._controls[name]
-        if self._marked.get(name) == (is_default, default):
-            return
-        self._marked[name] = is_default, default
-        arrow.setEnabled(not is_default)
-        arrow.setText("" if is_default else ARROW)
-        said = "" if is_default else f"Default: {value_text(self._specs[name], default, self.unit)}"
-        arrow.setToolTip(f"{said}. Click to have it back." if said else AT_DEFAULT)
-        arrow.setAccessibleName(said and f"{self._specs[name].label}: back to the default")
-        label = label_of(self.form, control)
-        font = label.font()
-        font.setBold(not is_default)
-        label.setFont(font)
-        help_text = self._in_words(str(control.tooltip))
-        if said:
-            help_text = help_text.replace("<qt>", f"<qt><b>{html.escape(said)}.</b> ", 1)
-        label.setToolTip(help_text)
-
-
-def _arrow() -> QToolButton:
-    created = QToolButton()
-    created.setFixedWidth(ARROW_WIDTH)
-    created.setStyleSheet(ARROW_STYLE)
-    return created
+    def mark(self, defaults: Mapping[str, Any]) -> None:
+        """Mark the controls that are not at their defaults, which are what the arrows give."""
+        for name, arrow in self.arrows.items():
+            is_other, default, spec = name in defaults, defaults.get(name), self._specs[name]
+            if self._marked.get(name) == (is_other, default):
+                continue
+            self._marked[name] = is_other, default
+            arrow.setEnabled(is_other)
+            arrow.setText(ARROW if is_other else "")
+            said = f"Default: {value_text(spec, default, self.unit)}" if is_other else ""
+            arrow.setToolTip(f"{said}. Click to have it back." if said else AT_DEFAULT)
+            arrow.setAccessibleName(said and f"{spec.label}: back to the default")
+            label = label_of(self.form, self._controls[name])
+            font = label.font()
+            font.setBold(is_other)
+            label.setFont(font)
+            help_text = self._in_words(str(self._controls[name].tooltip))
+            if said:
+                help_text = help_text.replace("<qt>", f"<qt><b>{html.escape(said)}.</b> ", 1)
+            label.setToolTip(help_text)

@@ -18,6 +18,7 @@ from qtpy.QtWidgets import (
     QPushButton,
     QSizePolicy,
     QTableView,
+    QTableWidget,
     QTableWidgetItem,
     QVBoxLayout,
     QWidget,
@@ -114,7 +115,8 @@ def beside(
 ) -> QBoxLayout:
     """Lay widgets side by side in another one, as :func:`row`."""
     layout = _filled(QHBoxLayout(whole), parts, spacing)
-    layout.setStretch(0, int(stretch_first))
+    if stretch_first:
+        layout.setStretch(0, 1)
     return layout
 
 
@@ -132,13 +134,17 @@ def _filled(layout: QBoxLayout, parts: tuple[QWidget, ...], spacing: int | None)
     return layout
 
 
-def wrapped(text: str = "", tooltip: str = "", *, is_selectable: bool = False) -> QLabel:
-    """Return a text that takes as many lines as it needs."""
+def wrapped(
+    text: str = "", tooltip: str = "", *, is_selectable: bool = False, is_plain: bool = False
+) -> QLabel:
+    """Return a text that takes as many lines as it needs; a plain one is never taken for HTML."""
     created = QLabel(text)
     created.setWordWrap(True)
     created.setToolTip(tooltip)
     if is_selectable:
         created.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
+    if is_plain:
+        created.setTextFormat(Qt.TextFormat.PlainText)
     return created
 
 
@@ -162,6 +168,12 @@ def select_rows(table: QTableView, *, stretched: int = 0) -> None:
     header = table.horizontalHeader()
     header.setSectionResizeMode(QHeaderView.ResizeMode.ResizeToContents)
     header.setSectionResizeMode(stretched, QHeaderView.ResizeMode.Stretch)
+
+
+def show_few_rows(table: QTableWidget, most: int, beside: int = 0) -> None:
+    """Make a table as high as its rows, up to so many, and what is beside them."""
+    rows = sum(table.rowHeight(number) for number in range(min(table.rowCount(), most)))
+    table.setFixedHeight(rows + beside + 4)
 
 
 def number_item(text: str = "") -> QTableWidgetItem:

@@ -6,7 +6,6 @@ from qtpy.QtCore import QEvent, QObject, Qt
 from qtpy.QtGui import QKeySequence
 from qtpy.QtWidgets import (
     QAbstractSpinBox,
-    QApplication,
     QLineEdit,
     QShortcut,
     QSlider,
@@ -64,19 +63,10 @@ class UndoKeys:
             shortcut.setContext(Qt.ShortcutContext.WidgetWithChildrenShortcut)
             shortcut.activated.connect(act)
 
-    def open(self) -> None:
-        QApplication.instance().focusChanged.connect(self._on_focus)
-
-    def close(self) -> None:
-        QApplication.instance().focusChanged.disconnect(self._on_focus)
-
-    def _holds(self, widget: QWidget) -> bool:
+    def on_focus(self, _before: QWidget | None, now: QWidget | None) -> None:
+        """Leave the keys to the panel where a number in it has the focus."""
         parts = self._panel, *self._panel.docks.parts
-        return any(part.isAncestorOf(widget) for part in parts)
-
-    def _on_focus(self, _before: QWidget | None, now: QWidget | None) -> None:
-        """Leave the keys to the panel where a number has the focus."""
-        if isinstance(now, QAbstractSpinBox) and self._holds(now):
+        if isinstance(now, QAbstractSpinBox) and any(part.isAncestorOf(now) for part in parts):
             now.installEventFilter(self._numbers)  # which is there once, however often
 
 
