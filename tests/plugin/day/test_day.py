@@ -81,10 +81,11 @@ def test_a_seed_outside_the_brain_is_named(open_model: Any, cross: Any) -> None:
 def test_a_slice_of_an_oblique_volume_is_named_by_its_number(open_model: Any) -> None:
     """Its positions differ from those of the seeds in it."""
     for affine, named in ((None, "S "), (OBLIQUE, "4 of ")):
-        panel, control = open_model(make_phantom("cross", affine=affine, lmax=2)), SliceControl()
+        panel = open_model(make_phantom("cross", affine=affine, lmax=2))
+        control = SliceControl(panel.session, "slice", "Slice", "", lambda: 0)
         first, step = panel.viewer.dims.range[0].start, panel.viewer.dims.range[0].step
         panel.viewer.dims.set_point(0, first + 4 * step)
-        control.show_slice(panel.viewer, 0, panel.session.space)
+        control.show()
         assert control.text.text().startswith(named)
         slider = panel.scene.slices.sliders[0]
         slider.show()

@@ -64,14 +64,7 @@ from .sections.tracking import TrackingSection
 from .settings import PanelSettings
 from .status import say_position
 from .widgets.busy_dialog import errors_shown
-from .widgets.controls import (
-    IgnoreWheel,
-    align,
-    on_change,
-    set_values,
-    show_choice,
-    values_of,
-)
+from .widgets.controls import IgnoreWheel, align, on_change, set_values, show_choice, values_of
 from .widgets.dock_watch import DockWatch
 from .widgets.layout import FOCUS_STYLE, Section, add_entry, button, row, stack
 from .widgets.progress_row import ProgressRow
@@ -113,11 +106,7 @@ class TractographyPanel(QWidget):  # type: ignore[misc]
     """
 
     def __init__(
-        self,
-        viewer: napari.viewer.Viewer,
-        parent: QWidget | None = None,
-        *,
-        remember: bool = True,
+        self, viewer: napari.viewer.Viewer, parent: QWidget | None = None, *, remember: bool = True
     ) -> None:
         super().__init__(parent)
         # napari gives plugins a proxy, whose layers are not the layers that events carry.

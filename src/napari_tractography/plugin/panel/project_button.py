@@ -12,13 +12,7 @@ from napari.layers import Layer
 from napari.utils.notifications import show_info
 from qtpy.QtCore import QTimer, Signal
 from qtpy.QtGui import QGuiApplication
-from qtpy.QtWidgets import (
-    QFileDialog,
-    QMenu,
-    QMessageBox,
-    QPushButton,
-    QWidget,
-)
+from qtpy.QtWidgets import QFileDialog, QMessageBox, QPushButton, QWidget
 
 from ...errors import FileError, MissingFilesError
 from ...files.servers import PROTOCOLS, allow_server, check_allowed, is_allowed, server_of
@@ -41,7 +35,7 @@ from ..words import plural
 from .project_keeper import ProjectKeeper, left_behind
 from .project_layers import ProjectLayers
 from .widgets.busy_dialog import errors_shown, wait_for
-from .widgets.layout import add_entry, button, row, stack, wrapped
+from .widgets.layout import button, give_menu, row, stack, wrapped
 from .widgets.progress_row import ProgressRow
 from .widgets.window_guard import WindowGuard
 
@@ -49,18 +43,9 @@ FILTER = f"Project (*{ENDING})"
 
 
 class ProjectButton(QPushButton):  # type: ignore[misc]
-    """A button with a menu for projects, and a bar that shows how far one has been opened.
+    """A button with a menu for projects; what is unsaved is kept for a crash if `keep`.
 
-    What is unsaved is kept for a crash if `keep`.
-
-    Attributes
-    ----------
-    bar : QWidget
-        Progress of opening, and the offer to restore; shown elsewhere in the panel.
-    keeper : ProjectKeeper
-        What is saved.
-    opening : Opening or None
-        Under way.
+    Its `bar` with the progress of opening, and the offer to restore, is elsewhere in the panel.
     """
 
     discarded = Signal()  # a person does without what is unsaved
@@ -74,8 +59,8 @@ class ProjectButton(QPushButton):  # type: ignore[misc]
         self.opening: Opening | None = None
         self._guard = WindowGuard(self, self._is_unsaved, self.may_be_lost)
         self.setToolTip("Save all bundles in one small file, or open such a file.")
-        menu = QMenu(self)
-        for text, tip, action in (
+        give_menu(
+            self,
             ("Save project", "Seeds, regions, parameters and edits of all bundles.", self.ask_save),
             ("Save project as...", "Under another name.", lambda: self.ask_save(is_as=True)),
             ("Open project...", "Track all bundles of a file again.", self.ask_open),
@@ -84,22 +69,15 @@ class ProjectButton(QPushButton):  # type: ignore[misc]
                 "A script that makes all bundles again without a screen, to the digest.",
                 self.copy_python,
             ),
-        ):
-            add_entry(menu, text, action, tip)
-        self.setMenu(menu)
-        self._build_bar()
-
-    def _build_bar(self) -> None:
+        )
         self.progress = ProgressRow(
             "How far the bundles of the project have been tracked.",
             "Track no more; all bundles stay in the list.",
         )
         self.progress.cancelled.connect(self._cancel)
         self.found = wrapped("A window ended without saving.")
-        self.restore = button("Restore", "Open what was kept of it.")
-        self.drop = button("Drop", "Delete what was kept of it.")
-        self.restore.clicked.connect(self._restore)
-        self.drop.clicked.connect(self._drop)
+        self.restore = button("Restore", "Open what was kept of it.", self._restore)
+        self.drop = button("Drop", "Delete what was kept of it.", self._drop)
         self.found_row = row(self.found, self.restore, self.drop, stretch_first=True)
         self.bar = QWidget()
         stack(self.bar, self.found_row, self.progress)
@@ -110,8 +88,7 @@ class ProjectButton(QPushButton):  # type: ignore[misc]
         self._show_found()
 
     def close_keeper(self) -> None:
-        if self.opening is not None:
-            self.opening.cancel()
+        self._cancel()
         self.keeper.close()
         self._guard.watch(None)
 
@@ -236,8 +213,7 @@ class ProjectButton(QPushButton):  # type: ignore[misc]
             allow_server(address)
 
     def _begin(self, opening: Opening) -> None:
-        if self.opening is not None:
-            self.opening.cancel()
+        self._cancel()
         self.opening = opening
         self.progress.show_progress("", 0.0)
         opening.progressed.connect(self.progress.show_progress)
@@ -288,23 +264,18 @@ class ProjectButton(QPushButton):  # type: ignore[misc]
         if not isinstance(source, Recipe):
             return state_of(bundle, number, new_id)
         layer = layers[dataclasses.replace(source.fod, sha256="")]
-        state = state_of(bundle, number, new_id, layer)
-
-        def mask_ref(volume: VolumeSource, name: str) -> LayerRef | None:
-            if volume not in masks:
-                masks[volume] = self.layers.mask_layer(volume, source.folder, name, layer)
-            ref: LayerRef = LayerRef.to(masks[volume])
-            return ref
-
         refs: dict[str, Any] = {}
-        if source.mask is not None:
-            refs["mask"] = mask_ref(source.mask, f"{bundle.name} mask")
+        seed_mask = next((seed.volume for seed in source.seeds if seed.volume is not None), None)
+        for what, volume in (("mask", source.mask), ("seed_mask", seed_mask)):
+            if volume is None:
+                continue
+            if volume not in masks:
+                name = f"{bundle.name} {what.replace('_', ' ')}"
+                masks[volume] = self.layers.mask_layer(volume, source.folder, name, layer)
+            refs[what] = LayerRef.to(masks[volume])
         if source.tissues is not None:
             refs["tissues"] = LayerRef.to(self.layers.tissue_layer(source))
-        volumes = [seed.volume for seed in source.seeds if seed.volume is not None]
-        if volumes:
-            refs["seed_mask"] = mask_ref(volumes[0], f"{bundle.name} seed mask")
-        return dataclasses.replace(state, **refs)
+        return dataclasses.replace(state_of(bundle, number, new_id, layer), **refs)
 
     def _restore_view(self, project: Project) -> None:
         """Look as the window did when the project was saved, as far as the file says."""
@@ -345,17 +316,11 @@ class ProjectButton(QPushButton):  # type: ignore[misc]
         other.name = bundles.free_name(other.name)
         layers = {dataclasses.replace(source.fod, sha256=""): bundles.session.fod_layer}
         created = self._state(other, len(bundles.bundles), layers, {})
-        seed_mask = (
-            None if created.seed_mask is None else created.seed_mask.layer_in(bundles.viewer)
-        )
-        if seed_mask is not None:
+        if created.seed_mask is not None:
+            seed_mask = created.seed_mask.layer_in(bundles.viewer)
             seed_mask.visible = True  # where it came to lie is to be seen
         return dataclasses.replace(
-            created,
-            mask=now.mask,
-            style=now.style,
-            colour=bundles.free_colour(),
-            source=None,
+            created, mask=now.mask, style=now.style, colour=bundles.free_colour(), source=None
         )
 
     # -- what is unsaved -----------------------------------------------------------------------

@@ -87,9 +87,8 @@ class ProjectKeeper(QObject):  # type: ignore[misc]
         is_other = saved is None or self._has_other_voxels or not same_project(now, saved)
         self.has_unsaved = is_of_value and is_other
         name = "" if self.path is None else self.path.name.removesuffix(ENDING)
-        mark = MARK if self.has_unsaved else ""
-        shown = " - ".join(filter(None, [name, self._title])) if name else self._title
-        self.bundles.viewer.title = f"{shown}{mark}"
+        shown = " - ".join(filter(None, [name, self._title]))
+        self.bundles.viewer.title = f"{shown}{MARK if self.has_unsaved else ''}"
 
     def compare_voxels(self) -> None:
         """Look at the voxels of masks, too, which a script may have changed without an event."""

@@ -23,13 +23,7 @@ from ...recipes.volume_sources import VolumeSource, located
 from ..export.layer_files import PATH_KEY, SOURCE_KEY, image_source, is_of_image, path_of
 from ..layers.sources.image_layers import KEY_KEY, PHANTOM_KEY, image_layer, settings_of
 from ..layers.tissue_layers import shown_tissues, tissue_layer_data, tissue_layers
-from ..layers.volume_layers import (
-    fod_grid_of,
-    fod_layer_data,
-    fod_layers,
-    fod_of,
-    mask_layer_data,
-)
+from ..layers.volume_layers import fod_grid_of, fod_layer_data, fod_layers, fod_of, mask_layer_data
 from ..space.display import BARE_KEY
 from ..space.layer_list import insert_beside
 from .widgets.busy_dialog import wait_for
@@ -106,13 +100,10 @@ class ProjectLayers:
         """Return the layer of a recipe's tissue image, read where it is not open yet."""
         assert recipe.tissues is not None
         path = located(recipe.tissues.path, recipe.folder)
+        wanted = path, recipe.tissues.labels
         for layer in tissue_layers(self.viewer.layers):
             tissues = shown_tissues(layer)
-            if (
-                tissues is not None
-                and Path(tissues.path).absolute() == path
-                and tissues.labels == recipe.tissues.labels
-            ):
+            if tissues and (Path(tissues.path).absolute(), tissues.labels) == wanted:
                 return layer
         tissues = load_tissues(path, mapping=recipe.tissues.mapping)
         layer = Layer.create(*tissue_layer_data(tissues))

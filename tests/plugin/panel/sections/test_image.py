@@ -621,7 +621,7 @@ def test_where_nothing_says_left_and_right_positions_are_along_x_y_and_z(
         title = model.headerData(0, Qt.Orientation.Horizontal)
         panel.appearance.show_legend()
         legends = [name for colours in _legends(viewer) for name, _ in colours.categories]
-        panel.scene.slices.sliders[0].show_slice(viewer, 0, panel.session.space)
+        panel.scene.slices.sliders[0].show()
         shown = [*texts, title, panel.scene.slices.sliders[0].text.text()]
         return [*shown, panel.appearance.legend.text(), " ".join(legends)]
 

@@ -16,12 +16,7 @@ from qtpy.QtWidgets import QLabel
 
 from ....maps.angles import Axis
 from ...layers.on_volume import OnVolume
-from ...session.seed_mouse import (
-    CLICK_PIXELS,
-    NO_VOLUME,
-    NOTHING_BRIGHT,
-    first_bright_voxel,
-)
+from ...session.seed_mouse import CLICK_PIXELS, NO_VOLUME, NOTHING_BRIGHT, first_bright_voxel
 from ...session.session import Session
 from ...space.display import DisplaySpace
 from ...space.layer_list import insert_beside, take_out

@@ -7,7 +7,7 @@ Called by the Display section of the panel.
 
 from __future__ import annotations
 
-import html
+from collections.abc import Callable
 from typing import Any
 
 from qtpy.QtCore import QSignalBlocker, Qt
@@ -16,7 +16,7 @@ from qtpy.QtWidgets import QLabel, QSlider
 from ...listening import Listening
 from ...session.open_bundle import BUNDLE_KEY
 from ...session.session import Session
-from ...space.display import AXIS_LABELS, DisplaySpace
+from ...space.display import AXIS_LABELS
 from ...space.orientation_labels import axes_of
 from ...streamlines.clipping import AXES, NO_CLIP
 from ...streamlines.display_parameters import CLIP_SPEC
@@ -24,27 +24,38 @@ from ...streamlines.layer import Streamlines
 from ..widgets.controls import parameter_control
 from ..widgets.layout import row
 
+HELP = "<qt>The slice in the middle of the slab, also of 2-D views.</qt>"
+
 
 class SliceControl:
-    """A slider over the slices of the viewer along one axis."""
+    """A slider over the slices of the viewer across an axis, (z, y, x), if `axis` gives one."""
 
-    name = "clip_at_mm"
-    label = "Clip at (mm)"
-    tooltip = f"<qt>{html.escape('The slice in the middle of the slab, also of 2-D views.')}</qt>"
-
-    def __init__(self) -> None:
+    def __init__(
+        self, session: Session, name: str, label: str, tooltip: str, axis: Callable[[], int | None]
+    ) -> None:
+        self.name, self.label, self.tooltip = name, label, tooltip
+        self._session, self._axis = session, axis
         self.slider, self.text = QSlider(Qt.Orientation.Horizontal), QLabel()
+        self.slider.valueChanged.connect(self._on_slider)
         self.text.setMinimumWidth(self.text.fontMetrics().horizontalAdvance("S -000.0"))
         self.native = row(self.slider, self.text, stretch_first=True)
-        self.native.setToolTip(self.tooltip)
+        self.native.setToolTip(tooltip)
         self.native.setFocusProxy(self.slider)
 
-    def show_slice(self, viewer: Any, axis: int, space: DisplaySpace) -> None:
-        """Bring the slider to the slice of the viewer across an axis, (z, y, x), and name it.
+    @property
+    def dimension(self) -> int | None:
+        """The axis among those of the viewer; None of one that is not there."""
+        axis, first = self._axis(), int(self._session.viewer.dims.ndim) - len(AXIS_LABELS)
+        return None if axis is None or first + axis < 0 else first + axis
+
+    def show(self) -> None:
+        """Bring the slider to the slice of the viewer, and name it.
 
         By its position; in an oblique volume, where that differs within a slice, by its number.
         """
-        dimension = viewer.dims.ndim - len(AXIS_LABELS) + axis
+        viewer, axis, dimension = self._session.viewer, self._axis(), self.dimension
+        if axis is None or dimension is None:
+            return
         start, stop, step = viewer.dims.range[dimension]
         at, n = float(viewer.dims.point[dimension]), max(round((stop - start) / step), 0)
         number = round((at - start) / step)
@@ -52,7 +63,13 @@ class SliceControl:
             self.slider.setRange(0, n)
             self.slider.setValue(number)
         shown = f"{axes_of(viewer.layers)[2 - axis]} {at:z.1f}"
-        self.text.setText(f"{number} of {n}" if space.is_tilted else shown)
+        self.text.setText(f"{number} of {n}" if self._session.space.is_tilted else shown)
+
+    def _on_slider(self, number: int) -> None:
+        dims, dimension = self._session.viewer.dims, self.dimension
+        if dimension is not None:
+            start, _, step = dims.range[dimension]
+            dims.set_point(dimension, start + number * step)
 
 
 class ClipControls:
@@ -62,14 +79,15 @@ class ClipControls:
         self.session = session
         self.viewer = session.viewer
         self.choice = parameter_control(CLIP_SPEC)
-        self.position = SliceControl()
+        self.position = SliceControl(
+            session, "clip_at_mm", "Clip at (mm)", HELP, lambda: AXES.get(self.choice.value)
+        )
         self.controls = [self.choice, self.position]
         events = self.viewer.dims.events
         self._listening = Listening(
             *((event, self._on_slice) for event in (events.point, events.range, events.ndim))
         )
         self.choice.changed.connect(self._on_choice)
-        self.position.slider.valueChanged.connect(self._on_slider)
         self._show()
 
     def open(self) -> None:
@@ -79,17 +97,10 @@ class ClipControls:
     def close(self) -> None:
         self._listening.close()
 
-    @property
-    def _axis(self) -> int | None:
-        if self.choice.value == NO_CLIP:
-            return None
-        axis = self.viewer.dims.ndim - len(AXES) + AXES[self.choice.value]
-        return int(axis) if axis >= 0 else None
-
     def apply_to(self, layer: Streamlines) -> None:
-        axis = self._axis
-        if axis is not None:
-            layer.clip_at_mm = float(self.viewer.dims.point[axis])
+        dimension = self.position.dimension
+        if dimension is not None:
+            layer.clip_at_mm = float(self.viewer.dims.point[dimension])
         if layer.clip != self.choice.value:
             layer.clip = self.choice.value
 
@@ -106,19 +117,13 @@ class ClipControls:
             is_other = BUNDLE_KEY in layer.metadata and layer is not self.session.streamlines_layer
             if is_other and isinstance(layer, Streamlines) and layer.clip != NO_CLIP:
                 layer.clip_at_mm = float(dims.point[dims.ndim - len(AXES) + AXES[layer.clip]])
-        if self._axis is not None:  # else a layer that a script clips is left alone
+        if self.position.dimension is not None:  # else a layer that a script clips is left alone
             self._on_choice()
 
-    def _on_slider(self, number: int) -> None:
-        axis = self._axis
-        if axis is not None:
-            start, _, step = self.viewer.dims.range[axis]
-            self.viewer.dims.set_point(axis, start + number * step)
-
     def _show(self) -> None:
-        axis = self._axis
-        self.position.native.setEnabled(axis is not None)
-        if axis is None:
+        is_clipped = self.position.dimension is not None
+        self.position.native.setEnabled(is_clipped)
+        if is_clipped:
+            self.position.show()
+        else:
             self.position.text.setText("")
-            return
-        self.position.show_slice(self.viewer, AXES[self.choice.value], self.session.space)

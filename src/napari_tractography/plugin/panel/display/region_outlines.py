@@ -118,11 +118,7 @@ class RegionOutlines:
             self.layer.vertex_colors = colours
             return
         self.layer = OutlineSurface(
-            data,
-            vertex_colors=colours,
-            name=NAME,
-            shading="none",
-            blending="translucent_no_depth",
+            data, vertex_colors=colours, name=NAME, shading="none", blending="translucent_no_depth"
         )
         self.layer.space = self._session.space
         at = index_of_lowest(self._viewer.layers, is_in_front)

@@ -32,6 +32,7 @@ from ..widgets.layout import button, row, stack
 from .clip_controls import SliceControl
 
 PLANES = ("Axial", "Coronal", "Sagittal")  # across the axes (z, y, x)
+PLANE_HELP = "The slice in this plane, also of 2-D views."
 FA_NAME = re.compile(r"(^|[^a-z])fa([^a-z]|$)", re.IGNORECASE)
 MAP_NAME = "FOD directions"
 SLICES_SPEC = ParameterSpec(
@@ -42,31 +43,6 @@ SLICES_SPEC = ParameterSpec(
     "sliders, or hold Ctrl (Cmd on a Mac) and drag one in the image.",
 )
 MAP_KEY = "direction_colours_of"  # in the metadata of the layer: the name of the FOD
-
-
-class PlaneSlider(SliceControl):
-    """A slider over the slices of the viewer across one axis, (z, y, x)."""
-
-    tooltip = "The slice in this plane, also of 2-D views."
-
-    def __init__(self, session: Session, axis: int) -> None:
-        self.label = PLANES[axis]
-        self.name = self.label.lower()
-        super().__init__()
-        self._session, self._viewer, self._axis = session, session.viewer, axis
-        self.slider.valueChanged.connect(self._on_slider)
-
-    @property
-    def _dimension(self) -> int:
-        return int(self._viewer.dims.ndim) - 3 + self._axis
-
-    def show(self) -> None:
-        if self._dimension >= 0:
-            self.show_slice(self._viewer, self._axis, self._session.space)
-
-    def _on_slider(self, number: int) -> None:
-        start, _, step = self._viewer.dims.range[self._dimension]
-        self._viewer.dims.set_point(self._dimension, start + number * step)
 
 
 class SlicesBox(QWidget):  # type: ignore[misc]
@@ -98,7 +74,11 @@ class SlicesBox(QWidget):  # type: ignore[misc]
             "The volume whose slices are shown: automatic is the FOD, or else the uppermost one.",
             nothing="automatic",
         )
-        self.sliders = [PlaneSlider(session, axis) for axis in range(3)]
+
+        def slider(axis: int, plane: str) -> SliceControl:
+            return SliceControl(session, plane.lower(), plane, PLANE_HELP, lambda: axis)
+
+        self.sliders = [slider(axis, plane) for axis, plane in enumerate(PLANES)]
         self.form = form([self.choice, *self.sliders])
         stack(self, row(self.box, self.colours_button), self.form)
         of_dims, of_layers = self.viewer.dims.events, self.viewer.layers.events

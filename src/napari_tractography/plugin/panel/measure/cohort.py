@@ -47,15 +47,7 @@ from ...space.layer_list import index_of_lowest, insert_beside
 from ...words import plural
 from ..sections.data import DataSection
 from ..widgets.busy_dialog import errors_shown, wait_for
-from ..widgets.layout import (
-    button,
-    number_item,
-    row,
-    select_rows,
-    show_text,
-    stack,
-    wrapped,
-)
+from ..widgets.layout import button, number_item, row, select_rows, show_text, stack, wrapped
 from .maps import map_layer
 
 TITLE = "Is it so in everyone?"

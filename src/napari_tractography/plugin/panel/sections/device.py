@@ -14,12 +14,7 @@ from typing import Any
 
 from magicgui import widgets
 from qtpy.QtCore import Signal
-from qtpy.QtWidgets import (
-    QLabel,
-    QLineEdit,
-    QProgressBar,
-    QWidget,
-)
+from qtpy.QtWidgets import QLabel, QLineEdit, QProgressBar, QWidget
 
 from ....files.paths import GivenUpError
 from ....model.parameters import ParameterSpec

@@ -82,10 +82,7 @@ class RegionSection(QWidget):  # type: ignore[misc]
     inactive_added = Signal()
 
     def __init__(
-        self,
-        session: Session,
-        refused: Callable[[str], None],
-        run_between: Callable[[], None],
+        self, session: Session, refused: Callable[[str], None], run_between: Callable[[], None]
     ) -> None:
         super().__init__()
         self.session = session

@@ -75,11 +75,7 @@ def keys_here(text: str) -> str:
 
 
 def button(
-    text: str,
-    tooltip: str,
-    act: Callable[[], object] | None = None,
-    *,
-    is_checkable: bool = False,
+    text: str, tooltip: str, act: Callable[[], object] | None = None, *, is_checkable: bool = False
 ) -> QPushButton:
     """Return a button, and what a click on it does."""
     created = QPushButton(text)

@@ -4,13 +4,7 @@ from __future__ import annotations
 
 from qtpy.QtCore import QEvent, QObject, Qt
 from qtpy.QtGui import QKeySequence
-from qtpy.QtWidgets import (
-    QAbstractSpinBox,
-    QLineEdit,
-    QShortcut,
-    QSlider,
-    QWidget,
-)
+from qtpy.QtWidgets import QAbstractSpinBox, QLineEdit, QShortcut, QSlider, QWidget
 
 from ...document import Document
 from .layout import beside, button, keys_here
