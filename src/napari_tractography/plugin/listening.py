@@ -19,3 +19,9 @@ class Listening:
     def close(self) -> None:
         for signal, slot in self._pairs:
             signal.disconnect(slot)
+
+    def switch(self, *pairs: tuple[Any, Callable[..., object]]) -> None:
+        """Connect these, in place of those that are connected."""
+        self.close()
+        self._pairs = pairs
+        self.open()

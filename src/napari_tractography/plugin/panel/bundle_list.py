@@ -141,7 +141,8 @@ class BundleSection(QWidget):  # type: ignore[misc]
         )
         self.tools.layout().setSpacing(3)
         self.history_label = linked(
-            self._on_link, keys_here("What was done last; Ctrl+Z undoes it, too.")
+            lambda link: getattr(bundles.history, link)(),  # undo or redo
+            keys_here("What was done last; Ctrl+Z undoes it, too."),
         )
         self.offer = linked(
             lambda _link: self.take_tracks(),
@@ -333,10 +334,6 @@ class BundleSection(QWidget):  # type: ignore[misc]
                 name = bundle.name.replace("&", "&&")
                 act = partial(self.make_difference, bundle, is_wanted=is_wanted)
                 add_entry(below, name, act, DIFFERENCE_HELP)
-
-    def _on_link(self, link: str) -> None:
-        history = self.bundles.history
-        history.undo() if link == "undo" else history.redo()
 
 
 class _Table(QTableWidget):  # type: ignore[misc]

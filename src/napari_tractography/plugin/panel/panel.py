@@ -281,7 +281,9 @@ class TractographyPanel(QWidget):  # type: ignore[misc]
         self.bundles.followed.connect(self._on_followed)
         self.filtering.refused.connect(self.results.show_text)
         self.indexing.follow(self.filtering.index)
-        self.dissection.weighed.connect(self._show_weights)
+        self.dissection.weighed.connect(
+            lambda: set_values(self.appearance.controls, {"colour_by": WEIGHT})
+        )
         session.edited.connect(self._on_edited)
         self._poll = repeated(self, POLL_MS, self._on_poll)
         self.destroyed.connect(runs.close)
@@ -291,8 +293,6 @@ class TractographyPanel(QWidget):  # type: ignore[misc]
             window.destroyed.connect(partial(let_go, self.viewer.layers))
             # Where its dock was closed before, which left it alone.
             window.destroyed.connect(self.deleteLater)
-
-    # -- opening and closing -------------------------------------------------------------------
 
     def open_session(self) -> None:
         if self._attached:
@@ -377,9 +377,6 @@ class TractographyPanel(QWidget):  # type: ignore[misc]
         with self.session.document.one_step(f"Colour of {self.session.bundle.name}"):
             values = {"colour": colour, "colour_by": ONE_COLOUR}
             set_values(self.appearance.controls, values)
-
-    def _show_weights(self) -> None:
-        set_values(self.appearance.controls, {"colour_by": WEIGHT})
 
     def mirror(self) -> None:
         """Make the bundle of the other side, and track it where this one was tracked."""

@@ -77,8 +77,6 @@ class ProjectKeeper(QObject):  # type: ignore[misc]
             _closed[self.bundles.viewer] = self._saved, self.path
         self.bundles.viewer.title = self._title
 
-    # -- saved or not --------------------------------------------------------------------------
-
     def compare(self) -> None:
         """Find out whether something of value is unsaved, and say it in the title."""
         self._compare.stop()
@@ -109,8 +107,6 @@ class ProjectKeeper(QObject):  # type: ignore[misc]
     @property
     def _now(self) -> Snapshot:
         return self.bundles.history.now
-
-    # -- for a crash ---------------------------------------------------------------------------
 
     def autosave(self) -> None:
         """Write what is unsaved beside napari's settings, where it is not there already."""

@@ -39,15 +39,13 @@ class CanvasFrame:
     The canvas keeps its parent: in another one it would lose what is on the graphics card.
     """
 
-    def __init__(self, canvas: QWidget) -> None:
-        self.canvas = canvas
+    def __init__(self, canvas: QWidget, bar: QWidget, panes: dict[str, SlicePane]) -> None:
+        self.canvas, self._bar, self._panes = canvas, bar, panes
         self._outside = canvas.parentWidget().layout()
         self._grid = QGridLayout()
         self._grid.setSpacing(2)
-
-    def open(self, bar: QWidget, panes: dict[str, SlicePane]) -> None:
-        self._outside.removeWidget(self.canvas)
-        self._grid.addWidget(self.canvas, *CANVAS_PLACE)
+        self._outside.removeWidget(canvas)
+        self._grid.addWidget(canvas, *CANVAS_PLACE)
         for name, pane in panes.items():
             pane.hide()
             self._grid.addWidget(pane, *PLACES[name])
@@ -56,12 +54,13 @@ class CanvasFrame:
         bar.show()
         self.divide(False)
 
-    def close(self, bar: QWidget, panes: dict[str, SlicePane]) -> None:
-        for widget in (self.canvas, *panes.values()):
+    def close(self) -> None:
+        """Leave the canvas as it was."""
+        for widget in (self.canvas, *self._panes.values()):
             self._grid.removeWidget(widget)
-        for pane in panes.values():
+        for pane in self._panes.values():
             pane.setParent(None)
-        self._outside.removeWidget(bar)
+        self._outside.removeWidget(self._bar)
         self._outside.removeItem(self._grid)
         self._outside.insertWidget(0, self.canvas, 1)
 
@@ -119,8 +118,6 @@ class FourUp(QObject):  # type: ignore[misc]
         self.shared.pictures, self.shared.box = None, np.zeros((2, 3))
         for pane in self.panes.values():
             pane.hide()
-
-    # Following the viewer.
 
     def refresh(self) -> None:
         """Paint all panes anew that show something else now."""

@@ -95,8 +95,6 @@ class Ruler(QObject):  # type: ignore[misc]
             return True
         return False
 
-    # Measuring.
-
     def on_press(self, viewer: Any, event: Any) -> Iterator[None]:
         """Measure from where the mouse is pressed: for ``viewer.mouse_drag_callbacks``."""
         if event.button != 1 or event.modifiers or event.handled or self._other_tool is not None:
@@ -136,7 +134,10 @@ class Ruler(QObject):  # type: ignore[misc]
         viewer, space = self._session.viewer, self._session.space
         if np.array_equal(start, end):
             return
-        dots = _dots(start, end)
+        dots = np.asarray(start + np.linspace(0, 1, N_DOTS)[:, None] * (end - start))
+        # Diameters: dots are as small as the canvas allows, the ends as large.
+        sizes = np.full(N_DOTS, 1e-3 * float(np.linalg.norm(dots[1] - dots[0])))
+        sizes[[0, -1]] *= 1e3
         if self.layer is None:
             self.layer = RulerPoints(
                 dots,
@@ -153,9 +154,9 @@ class Ruler(QObject):  # type: ignore[misc]
         else:
             self.layer.selected_data = set()
             self.layer.data = dots
-        self.layer.size = _sizes(dots)
-        texts = [""] * len(dots)
-        texts[len(dots) // 2] = self.text
+        self.layer.size = sizes
+        texts = [""] * N_DOTS
+        texts[N_DOTS // 2] = self.text
         self.layer.text = {
             "string": texts,
             "size": TEXT_POINTS,
@@ -182,14 +183,3 @@ class Ruler(QObject):  # type: ignore[misc]
         if event.value is self.layer:
             self.layer = None
             self.changed.emit()
-
-
-def _dots(start: NDArray[np.float64], end: NDArray[np.float64]) -> NDArray[np.float64]:
-    return np.asarray(start + np.linspace(0, 1, N_DOTS)[:, None] * (end - start))
-
-
-def _sizes(dots: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return diameters: dots are as small as the canvas allows, the ends as large."""
-    sizes = np.full(len(dots), 1e-3 * float(np.linalg.norm(dots[1] - dots[0])))
-    sizes[[0, -1]] *= 1e3
-    return sizes

@@ -179,8 +179,6 @@ class SlicesBox(QWidget):  # type: ignore[misc]
         for control in (self.choice, *self.sliders):
             show_row(self.form, control, self.box.isChecked())
 
-    # The background.
-
     @errors_shown()
     def show_direction_colours(self) -> None:
         """Add the direction-encoded colour map of the FOD, above its own layer."""

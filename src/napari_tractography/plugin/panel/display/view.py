@@ -145,8 +145,7 @@ class ViewSection(QWidget):  # type: ignore[misc]
         canvas = canvas_of(main_window(self.viewer))
         if canvas is not None and self.labels is None:
             self.labels = OrientationLabels(self.viewer, canvas)
-            self._frame = CanvasFrame(canvas)
-            self._frame.open(self.bar, self.four_up.panes)
+            self._frame = CanvasFrame(canvas, self.bar, self.four_up.panes)
         self.ruler.open(None if self._frame is None else self._frame.canvas)
         self.bar.buttons[FOUR_UP].setVisible(self._frame is not None)
         self._on_view()
@@ -159,7 +158,7 @@ class ViewSection(QWidget):  # type: ignore[misc]
         self.ruler.close()
         if self._frame is not None:
             self._leave_four_up()
-            self._frame.close(self.bar, self.four_up.panes)
+            self._frame.close()
             self.layout().insertWidget(0, self.bar)
             self._frame = None
         if self.labels is not None:
@@ -169,8 +168,6 @@ class ViewSection(QWidget):  # type: ignore[misc]
         self.slices.close_section()
         self.outlines.close_section()
         self.glyphs_box.setChecked(False)
-
-    # Planes.
 
     def show_view(self, name: str) -> None:
         if name not in (FOUR_UP, *SIDES):

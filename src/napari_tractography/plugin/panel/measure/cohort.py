@@ -106,8 +106,6 @@ class CohortSection(QWidget):  # type: ignore[misc]
         self.runs.failed.connect(lambda text: show_text(self.note, text))
         self.hide()
 
-    # -- opening and closing -------------------------------------------------------------------
-
     def open(self) -> None:
         """Wait to be asked."""
 
@@ -148,8 +146,6 @@ class CohortSection(QWidget):  # type: ignore[misc]
     def _on_removed(self, event: Any) -> None:
         if event.value is self.layer:
             self.close_cohort()
-
-    # -- what comes ----------------------------------------------------------------------------
 
     def _on_step(self, step: CohortStep) -> None:
         self._show_share(step.share)
@@ -200,8 +196,6 @@ class CohortSection(QWidget):  # type: ignore[misc]
                 self.data.fod_choice.value = layer
                 return
         self.data.add_fod(path)
-
-    # -- saving --------------------------------------------------------------------------------
 
     @errors_shown()
     def _ask_save(self) -> None:

@@ -6,7 +6,6 @@ It measures the bundles whose eye is open, in a thread; the histogram filters th
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
@@ -169,7 +168,7 @@ class MeasureSection(QWidget):  # type: ignore[misc]
         """Show the lengths of the active bundle, and whether what is shown is out of date."""
         if self.shown is not None:
             shown = [bundle.tractogram for bundle in self._bundles()]
-            is_stale = not _same(shown, self._measured)
+            is_stale = list(map(id, shown)) != list(map(id, self._measured))
             if is_stale or self.note.text() == STALE:
                 show_text(self.note, STALE if is_stale else "")
         if self.isVisible():
@@ -335,7 +334,3 @@ def _without_lengths(edits: tuple[Edit, ...]) -> tuple[tuple[Edit, ...], Edit | 
     if edits and edits[-1].kind == "lengths":
         return edits[:-1], edits[-1]
     return edits, None
-
-
-def _same(some: Sequence[Any], others: Sequence[Any]) -> bool:
-    return len(some) == len(others) and all(a is b for a, b in zip(some, others, strict=True))

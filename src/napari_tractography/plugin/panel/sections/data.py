@@ -32,6 +32,7 @@ from ...layers.volume_layers import (
     open_fod,
     opening_of,
 )
+from ...listening import Listening
 from ...notices import show_error
 from ...session.session import Session
 from ...space.display import says_sides
@@ -57,7 +58,7 @@ class DataSection(QWidget):  # type: ignore[misc]
         super().__init__()
         self.session = session
         self._fod_changed = fod_changed
-        self._followed: FodOpening | None = None
+        self._followed = Listening()  # to how a file is read
         self._by_itself: Layer | None = None  # an image that nobody chose
         self._opacity = {2: 1.0, 3: VOLUME_OPACITY}  # of the volume, {dimensions shown: opacity}
         layers = session.viewer.layers
@@ -267,13 +268,8 @@ class DataSection(QWidget):  # type: ignore[misc]
 
     def _follow_opening(self, opening: FodOpening | None) -> None:
         """Show how far the file has been read, and no other file."""
-        if self._followed is not None:
-            self._followed.progressed.disconnect(self._show_reading)
-            self._followed.ended.disconnect(self._show_reading)
-        self._followed = opening
-        if opening is not None:
-            opening.progressed.connect(self._show_reading)
-            opening.ended.connect(self._show_reading)
+        signals = () if opening is None else (opening.progressed, opening.ended)
+        self._followed.switch(*((signal, self._show_reading) for signal in signals))
         self._show_reading()
 
     def _show_reading(self, _event: Any = None) -> None:

@@ -192,13 +192,13 @@ class DeviceSection(QWidget):  # type: ignore[misc]
         stack(self, self.form, self.cluster, self.gpu_memory, *texts)
         self.backend.changed.connect(self._on_backend)
         self.threads.changed.connect(self._on_threads)
-        self.cluster.changed.connect(self._on_cluster)
+        self.cluster.changed.connect(
+            lambda: self._offer(AUTO if self.cluster.cluster is None else CLUSTER)
+        )
         runs.finished.connect(self._on_run_finished)
         self._later = delayed(self, FIND_AFTER_MS, self.find_devices)
         self._soon = delayed(self, WARM_AFTER_MS, self.warm_up)
         self._show()
-
-    # -- opening and closing -------------------------------------------------------------------
 
     def open(self) -> None:
         """Look for GPUs, and make the kernels ready soon, so that the first run need not wait."""
@@ -251,8 +251,6 @@ class DeviceSection(QWidget):  # type: ignore[misc]
         self.found = found
         self._offer(self._wanted)
 
-    # -- choosing ------------------------------------------------------------------------------
-
     @property
     def values(self) -> dict[str, Any]:
         """What is chosen, by name; a cluster is there only as long as the window."""
@@ -280,9 +278,6 @@ class DeviceSection(QWidget):  # type: ignore[misc]
         self.backend.value = wanted if wanted in self.backend.choices else AUTO
         self._show()
 
-    def _on_cluster(self) -> None:
-        self._offer(AUTO if self.cluster.cluster is None else CLUSTER)
-
     def _on_backend(self, value: str) -> None:
         self._wanted = value
         self.session.backend = self.cluster.cluster if value == CLUSTER else value
@@ -290,8 +285,6 @@ class DeviceSection(QWidget):  # type: ignore[misc]
 
     def _on_threads(self, value: int) -> None:
         self.session.n_threads = int(value)
-
-    # -- showing -------------------------------------------------------------------------------
 
     def _on_run_finished(self, run: Run) -> None:
         if run.request.is_preview:

@@ -34,6 +34,7 @@ from ...export.layer_files import PATH_KEY
 from ...layers.region_entries import ROLE_COLOURS, Entry
 from ...layers.spheres import Spheres
 from ...layers.volume_layers import mask_layers, voxels_of
+from ...listening import Listening
 from ...session.region_layers import SPHERE_RADIUS_MM, STEERING
 from ...session.session import Session
 from ...space.display import DisplaySpace
@@ -90,7 +91,7 @@ class RegionSection(QWidget):  # type: ignore[misc]
         self._run_between = run_between
         self._shown: list[Entry] = []
         self._kinds: list[str] = []  # of the rows
-        self._active: Layer | None = None  # the selected labels layer, whose mode is watched
+        self._of_active = Listening()  # to the mode of the selected labels layer
         self.table = _Table(self.remove_selected)
         self.paint = button(
             "Paint",
@@ -144,19 +145,13 @@ class RegionSection(QWidget):  # type: ignore[misc]
 
     def close_section(self) -> None:
         self.session.viewer.layers.selection.events.active.disconnect(self._on_active)
-        self._watch_mode(None)
+        self._of_active.switch()
 
     def _on_active(self, _event: Any = None) -> None:
         active = self.session.viewer.layers.selection.active
-        self._watch_mode(active if isinstance(active, Labels) else None)
+        signals = [active.events.mode] if isinstance(active, Labels) else []
+        self._of_active.switch(*((signal, self.show_brush) for signal in signals))
         self.show_brush()
-
-    def _watch_mode(self, layer: Layer | None) -> None:
-        if self._active is not None:
-            self._active.events.mode.disconnect(self.show_brush)
-        self._active = layer
-        if layer is not None:
-            layer.events.mode.connect(self.show_brush)
 
     def show_brush(self, _event: Any = None) -> None:
         self.paint.setChecked(self.session.regions.painted_layer is not None)
@@ -239,7 +234,7 @@ class RegionSection(QWidget):  # type: ignore[misc]
     def _build(self, entries: list[Entry]) -> None:
         """Have a row for each region; those of other regions are used again where they suit."""
         before, self._kinds = self._kinds, [_kind_of(entry.layer) for entry in entries]
-        self._shown = entries
+        self._shown, regions = entries, self.session.regions
         if self._kinds == before:
             return
         self.table.setRowCount(0)
@@ -252,7 +247,7 @@ class RegionSection(QWidget):  # type: ignore[misc]
             role.addItems(STEERING)
             role.setToolTip(f"<qt>{ROLES_HELP}</qt>")
             for chosen in (role.currentTextChanged, role.textActivated):
-                chosen.connect(lambda text, n=number: self._on_role(n, text))
+                chosen.connect(lambda text, n=number: regions.set_role(self._shown[n], text))
             self.table.setCellWidget(number, 1, role)
             box = _size_box() if isinstance(entry.layer, Spheres) else _label_box()
             box.valueChanged.connect(lambda value, n=number: self._on_number(n, value))
@@ -294,9 +289,6 @@ class RegionSection(QWidget):  # type: ignore[misc]
                 radius = entry.layer.radius_mm * space.per_mm
                 if round(radius, box.decimals()) != box.value():  # else what is typed stays
                     box.setValue(radius)
-
-    def _on_role(self, number: int, role: str) -> None:
-        self.session.regions.set_role(self._shown[number], role)
 
     def _on_number(self, number: int, value: float) -> None:
         entry = self._shown[number]

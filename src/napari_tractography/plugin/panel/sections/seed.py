@@ -103,7 +103,11 @@ class SeedSection(QWidget):  # type: ignore[misc]
         named["seed_mask"] = self.mask_choice
         self._rows = {name: named[name] for name in SHOWN_FOR}
         marked = {name: spec for name, spec in SPECS.items() if name in SHOWN_FOR}
-        self._marks = DefaultMarks([self.source, *self._rows.values()], marked, self._on_arrow)
+        self._marks = DefaultMarks(
+            [self.source, *self._rows.values()],
+            marked,
+            lambda name: set_values(self.controls, {name: self._default(name)}),
+        )
         self.form = self._marks.form
         self.undo = UndoButtons(session.document)
         foot = row(self.hint, self.undo, self.clear, stretch_first=True)
@@ -195,9 +199,6 @@ class SeedSection(QWidget):  # type: ignore[misc]
         values = values_of(self.controls)
         defaults = {name: self._default(name) for name in SPECS}
         self._marks.mark({n: default for n, default in defaults.items() if values[n] != default})
-
-    def _on_arrow(self, name: str) -> None:
-        set_values(self.controls, {name: self._default(name)})
 
     def _on_mask(self, layer: Layer | LayerRef | None) -> None:
         if not isinstance(layer, LayerRef):  # closed, as it is

@@ -25,6 +25,7 @@ from qtpy.QtWidgets import QHeaderView, QTableView
 from ....errors import InvalidSeedsError, TractographyError
 from ....geometry.units import per_mm, shown_unit, symbol
 from ...flag import Flag
+from ...listening import Listening
 from ...session.session import Session
 from ...session.wanted import OWN_SPECS
 from ...space.orientation_labels import axes_of
@@ -158,6 +159,7 @@ class SeedTable(QTableView):  # type: ignore[misc]
         self._session = session
         self._following = Flag()  # whether one selection is taking over the other
         self._layer: Any = None
+        self._of_layer = Listening()
         self.seeds = SeedModel(session, refused)
         self.setModel(self.seeds)
         self.setToolTip(
@@ -174,11 +176,9 @@ class SeedTable(QTableView):  # type: ignore[misc]
     def refresh(self) -> None:
         layer = self._session.seeds.layer
         if layer is not self._layer:
-            if self._layer is not None:
-                self._layer.selected_data.events.items_changed.disconnect(self._from_layer)
             self._layer = layer
-            if layer is not None:
-                layer.selected_data.events.items_changed.connect(self._from_layer)
+            signals = [] if layer is None else [layer.selected_data.events.items_changed]
+            self._of_layer.switch(*((signal, self._from_layer) for signal in signals))
         self.seeds.refresh()
         rows = min(max(self.seeds.rowCount(), 1), ROWS) * self.verticalHeader().defaultSectionSize()
         self.setFixedHeight(self.horizontalHeader().sizeHint().height() + rows + 4)

@@ -47,6 +47,7 @@ class SelectionSection(QWidget):  # type: ignore[misc]
             (session.viewer.events.status, self._on_status),
         )
         self.layer: Streamlines | None = None
+        self._of_layer = Listening()
         self._own_status: dict[str, str] = {}  # the status that we set, as opposed to napari's
         self._hover = delayed(self, HOVER_MS, self._show_status)
         self.label = wrapped()
@@ -71,8 +72,6 @@ class SelectionSection(QWidget):  # type: ignore[misc]
         )
         self.refresh()
 
-    # -- opening and closing ---------------------------------------------------------------
-
     def open(self) -> None:
         self._listening.open()
         self.viewer.mouse_drag_callbacks.append(self._alt_click)
@@ -94,14 +93,10 @@ class SelectionSection(QWidget):  # type: ignore[misc]
 
     def _watch(self, layer: Streamlines | None) -> None:
         if layer is not self.layer:
-            if self.layer is not None:
-                self.layer.editor.changed.disconnect(self.refresh)
             self.layer = layer
-            if layer is not None:
-                layer.editor.changed.connect(self.refresh)
+            signals = [] if layer is None else [layer.editor.changed]
+            self._of_layer.switch(*((signal, self.refresh) for signal in signals))
         self.refresh()
-
-    # -- buttons -------------------------------------------------------------------------------
 
     def refresh(self, _event: Any = None) -> None:
         """Say how many are selected, and enable what can be done."""
@@ -118,8 +113,6 @@ class SelectionSection(QWidget):  # type: ignore[misc]
     def _act(self, act: Any) -> None:
         if self.layer is not None:
             act(self.layer.editor)
-
-    # -- mouse ---------------------------------------------------------------------------------
 
     def _alt_click(self, viewer: Any, event: Any) -> Iterator[None]:
         layer, modifiers = self.layer, set(event.modifiers)

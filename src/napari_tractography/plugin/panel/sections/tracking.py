@@ -116,10 +116,10 @@ class TrackingSection(QWidget):  # type: ignore[misc]
         self._seen = set(SPECS)  # the rows that are shown
         self.origin = wrapped(NOT_SUITED)
         self.reset = button(SUIT, SUIT_HELP, lambda: self._forget(BY_FOD))
-        self.purposes = PurposeRow(self._on_purpose)
+        self.purposes = PurposeRow(lambda name: self._choose("algorithm", name))
         stack(self, self.purposes, self.main_form, self.origin, row(self.reset))
         for control in self.controls:
-            control.changed.connect(lambda _value, c=control: self._on_control(c))
+            control.changed.connect(lambda value, name=control.name: self._choose(name, value))
         session.parameters_suited.connect(self.show_values)
         self.show_values()
 
@@ -182,14 +182,9 @@ class TrackingSection(QWidget):  # type: ignore[misc]
         if wanted != self.session.tracking.chosen:
             self._attempt(lambda: self.session.restore_by_hand(wanted))
 
-    # -- what a person does --------------------------------------------------------------------
-
-    def _on_control(self, control: Any) -> None:
+    def _choose(self, name: str, value: Any) -> None:
         if not self._is_showing:
-            self._attempt(lambda: self.session.set_by_hand({control.name: control.value}))
-
-    def _on_purpose(self, algorithm: str) -> None:
-        self._attempt(lambda: self.session.set_by_hand({"algorithm": algorithm}))
+            self._attempt(lambda: self.session.set_by_hand({name: value}))
 
     def _forget(self, names: Iterable[str]) -> None:
         self._attempt(lambda: self.session.forget_by_hand(names))

@@ -19,6 +19,7 @@ from ...layers.volume_layers import (
     put_back,
     tilted_layers,
 )
+from ...listening import Listening
 from ...notices import show_error
 from ...session.session import Session
 from ...space.layer_list import insert_beside
@@ -26,7 +27,8 @@ from ...space.resampling import Resampling
 from .busy_dialog import wait_for
 from .layout import button, row, stack, wrapped
 
-TRANSFORM_EVENTS = ("scale", "translate", "rotate", "shear", "affine")  # of layers
+# Of layers, as by napari's transform tool.
+TRANSFORM_EVENTS = ("scale", "translate", "rotate", "shear", "affine")
 
 
 class Alignment(QWidget):  # type: ignore[misc]
@@ -36,7 +38,7 @@ class Alignment(QWidget):  # type: ignore[misc]
         super().__init__()
         self._session = session
         self._fod_layer: Layer | None = None  # whose position is followed
-        self._seen: list[Layer] = []  # of which it matters whether they are visible
+        self._of_fod, self._of_volumes = Listening(), Listening()
         # Whatever layers are called.
         self.tilted, self.moved = wrapped(is_plain=True), wrapped(is_plain=True)
         self.resample = button(
@@ -55,14 +57,11 @@ class Alignment(QWidget):  # type: ignore[misc]
 
     def follow(self, fod_layer: Layer | None) -> None:
         """Tell of an FOD and what lies beside it; of none without one."""
-        before, self._fod_layer = self._fod_layer, fod_layer
-        if fod_layer is before:
+        if fod_layer is self._fod_layer:
             return
-        for name in TRANSFORM_EVENTS:  # as by napari's transform tool
-            if before is not None:
-                before.events[name].disconnect(self.show_moved)
-            if fod_layer is not None:
-                fod_layer.events[name].connect(self.show_moved)
+        self._fod_layer = fod_layer
+        events = [] if fod_layer is None else [fod_layer.events[n] for n in TRANSFORM_EVENTS]
+        self._of_fod.switch(*((event, self.show_moved) for event in events))
         self.show_moved()
         self.show_tilted()
 
@@ -81,11 +80,8 @@ class Alignment(QWidget):  # type: ignore[misc]
     def show_tilted(self, _event: Any = None) -> None:
         """Say which volumes do not lie on the FOD where they should."""
         layers = [] if self._fod_layer is None else self._session.viewer.layers
-        for layer in self._seen:
-            layer.events.visible.disconnect(self.show_tilted)
-        self._seen = [layer for layer in layers if knows_affine(layer)]
-        for layer in self._seen:
-            layer.events.visible.connect(self.show_tilted)
+        seen = [layer for layer in layers if knows_affine(layer)]
+        self._of_volumes.switch(*((layer.events.visible, self.show_tilted) for layer in seen))
         found = self._tilted()
         self._show(self.tilted_rows, bool(found))
         self.resample.setVisible(any(can_be_resampled(layer) for layer, _ in found))

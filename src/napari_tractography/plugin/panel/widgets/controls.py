@@ -105,7 +105,7 @@ class NumberControl:
             self.slider = QSlider(Qt.Orientation.Horizontal)
             self.slider.setRange(round(low / self._increment), round(high / self._increment))
             self.slider.setValue(round(spec.default / self._increment))
-            self.slider.valueChanged.connect(self._on_slider)
+            self.slider.valueChanged.connect(lambda at: self.box.setValue(at * self._increment))
         parts = [self.box] if self.slider is None else [self.slider, self.box]
         beside(self.native, *parts, stretch_first=True, spacing=4)
         self.box.valueChanged.connect(self._on_box)
@@ -158,9 +158,6 @@ class NumberControl:
                 self.slider.setRange(0, math.ceil(high / self._increment))
             self._follow_box(self.box.value())
             self.box.setSingleStep(self._increment)
-
-    def _on_slider(self, position: int) -> None:
-        self.box.setValue(position * self._increment)
 
     def _on_box(self, value: float) -> None:
         self._follow_box(value)
