@@ -229,7 +229,7 @@ def test_seeds_are_placed_and_run_is_pressed_while_the_fod_is_read(
     panel.data.add_fod(save_fod(fod, tmp_path / "wm.nii", axes="LPS"))
     assert panel.session.fod is None
     assert panel.session.space.shape_zyx == panel.viewer.layers[0].data.shape
-    assert not panel.data.reading_row.isHidden()
+    assert not panel.data.reading.isHidden()
     assert "Shift-click" in panel.seeds.hint.text()
     centre = fod.grid.centre_mm[None]
     panel.session.add_seeds_mm(centre)
@@ -244,7 +244,7 @@ def test_seeds_are_placed_and_run_is_pressed_while_the_fod_is_read(
     settle(panel)
     assert len(began) == 1
     assert not panel.runs.is_awaiting
-    assert panel.data.reading_row.isHidden()
+    assert panel.data.reading.isHidden()
     assert "Reading" not in panel.results.notice.text()
     tractogram = panel.session.tractogram
     assert tractogram.n_seeds == FEW
@@ -333,14 +333,14 @@ def test_a_panel_that_is_closed_hears_nothing_of_an_fod_and_finds_it_when_it_ope
     panel.data.add_fod(save_fod(cross, tmp_path / "wm.nii"))
     panel.close_session()
     panel.open_session()
-    assert not panel.data.reading_row.isHidden()
+    assert not panel.data.reading.isHidden()
     panel.close_session()
     heard.clear()
     held_reading.set()
     qtbot.waitUntil(lambda: panel.session.fod is not None, timeout=WAIT_MS)
     assert not heard
     panel.open_session()
-    assert panel.data.reading_row.isHidden()
+    assert panel.data.reading.isHidden()
 
 
 def test_cancel_removes_an_fod_that_is_being_read(
@@ -351,9 +351,9 @@ def test_cancel_removes_an_fod_that_is_being_read(
     assert panel.data.fod_choice.value.name == "wm.nii"
     panel.session.add_seeds_mm(MIDDLE)
     panel.run_button.click()
-    panel.data.cancel_reading.click()
+    panel.data.reading.cancel.click()
     assert panel.session.fod is cross
-    assert panel.data.reading_row.isHidden()
+    assert panel.data.reading.isHidden()
     assert not panel.runs.is_awaiting
     assert panel.runs.current is None
     assert not notes

@@ -9,7 +9,7 @@ from typing import Any
 
 from napari.layers import Layer, Vectors
 from qtpy.QtCore import QTimer
-from qtpy.QtWidgets import QFileDialog, QMessageBox, QProgressBar, QWidget
+from qtpy.QtWidgets import QFileDialog, QMessageBox, QWidget
 
 from ....errors import AmbiguousKindError, TractographyError
 from ....fields.kinds import read_kinds
@@ -40,12 +40,12 @@ from ...space.layer_list import index_of_lowest, insert_beside
 from ..widgets.alignment import Alignment
 from ..widgets.busy_dialog import errors_shown, wait_for
 from ..widgets.controls import form, layer_choice, offer_layers
-from ..widgets.layout import button, row, show_text, stack, wrapped
+from ..widgets.layout import button, show_text, stack, wrapped
+from ..widgets.progress_row import ProgressRow
 from .image import ImageSection
 
 VOLUME_OPACITY = 0.3
 TITLE = "What does the file hold?"
-PROGRESS_STEPS = 1000
 
 
 class DataSection(QWidget):  # type: ignore[misc]
@@ -90,21 +90,16 @@ class DataSection(QWidget):  # type: ignore[misc]
         self.mask_summary = wrapped(tooltip="How much of the volume the mask leaves to track in.")
         session.changed.connect(self._show_mask)
         self.alignment = Alignment(session)
-        self.reading = QProgressBar()
-        self.reading.setRange(0, PROGRESS_STEPS)
-        self.reading.setFormat("Reading: %p %")
-        self.reading.setToolTip(
-            "How much of the FOD file has been read. Seeds may be placed meanwhile."
+        self.reading = ProgressRow(
+            "How much of the FOD file has been read. Seeds may be placed meanwhile.",
+            "Read no more and remove the layer.",
         )
-        cancel_help = "Read no more and remove the layer."
-        self.cancel_reading = button("Cancel", cancel_help, self._cancel_reading)
-        self.reading_row = row(self.reading, self.cancel_reading, stretch_first=True)
-        self.reading_row.setVisible(False)
+        self.reading.cancelled.connect(self._cancel_reading)
         self.image = ImageSection(session)
         self.image.odfs.created.connect(self._take_odfs)
         self.image.scaled.connect(self._show_reading)
         self.image.scaled.connect(self.alignment.show_moved)
-        below = self.mask_summary, self.kind, self.alignment, self.reading_row, self.image
+        below = self.mask_summary, self.kind, self.alignment, self.reading, self.image
         stack(self, choices, *below)
         self.fod_choice.changed.connect(self._on_fod)
         self.mask_choice.changed.connect(self._on_mask)
@@ -275,9 +270,10 @@ class DataSection(QWidget):  # type: ignore[misc]
     def _show_reading(self, _event: Any = None) -> None:
         opening, fod = self.session.opening, self.session.fod
         show_text(self.kind, "" if fod is None else fod.description)
-        self.reading_row.setVisible(opening is not None)
-        if opening is not None:
-            self.reading.setValue(int(PROGRESS_STEPS * opening.progress))
+        if opening is None:
+            self.reading.finish()
+        else:
+            self.reading.show_progress("Reading", opening.progress)
 
     def _cancel_reading(self) -> None:
         if self.session.opening is not None:

@@ -47,7 +47,7 @@ from ...layers.volume_layers import fod_layer_data, mask_layers, place
 from ...notices import show_error
 from ...session.session import Session
 from ...space.display import set_units
-from ...space.layer_list import insert_beside
+from ...space.layer_list import insert_beside, take_out
 from ...timers import delayed, repeated
 from ..widgets.controls import (
     form,
@@ -294,21 +294,18 @@ class ImageSection(QWidget):  # type: ignore[misc]
 
     def refresh_blocks(self, _event: Any = None) -> None:
         """Update the layer of what has been computed, or take it away."""
-        layers = self.session.viewer.layers
-        if self._blocks is not None and self._blocks not in layers:
-            self._blocks = None
+        viewer = self.session.viewer
         fod = None if self._layer is None else self.session.fod
         if fod is None or fod.blocks is None or not self.show_blocks.isChecked():
             self._refresh.stop()
-            if self._blocks is not None:
-                layers.remove(self._blocks)
-                self._blocks = None
+            take_out(viewer, self._blocks)
+            self._blocks = None
             return
         self._n_shown = fod.blocks.n_made
         self._refresh.start()
-        if self._blocks is None:
+        if self._blocks is None or self._blocks not in viewer.layers:
             self._blocks = worked_out_layer(fod)
-            insert_beside(self.session.viewer, self._blocks)
+            insert_beside(viewer, self._blocks)
         else:
             show_worked_out(self._blocks, fod)
 
