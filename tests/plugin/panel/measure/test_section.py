@@ -20,6 +20,7 @@ from napari_tractography.cli import main
 from napari_tractography.files.volume_files import save_volume
 from napari_tractography.maps import plots
 from napari_tractography.maps.spreadsheets import profiles_table
+from napari_tractography.plugin.layers.volume_layers import voxels_of
 from napari_tractography.plugin.panel.measure import maps
 from napari_tractography.plugin.panel.widgets.layout import Section
 from napari_tractography.plugin.space.display import DisplaySpace
@@ -240,7 +241,7 @@ def test_maps_are_made_on_the_voxels_that_are_chosen(panel: Any, qtbot: Any, cro
     panel.measure.grid.value = coarse
     panel.measure.start_map("Density")
     qtbot.waitUntil(lambda: not panel.measure.measuring.is_busy, timeout=WAIT_MS)
-    found = maps.grid_of_layer(panel.viewer.layers[-1], panel.session.space)
+    _, found = voxels_of(panel.viewer.layers[-1], panel.session.space)
     assert found.same_space(grid)
 
 

@@ -15,14 +15,18 @@ from ....geometry.grid import Grid
 from ....maps.chunks import blocks_of
 from ....maps.density import density
 from ....maps.resection import margin_map
-from ....maps.scalar_maps import ScalarMap, name_of
 from ....maps.visitation import Visitation, visitation
 from ....model.regions import Region
 from ....streamlines.tractogram import Tractogram
 from ...background import Advance
 from ...layers.planes import WITHIN_KEY
-from ...layers.volume_layers import faded, fod_grid_of, mask_layer_data, mask_layers, voxels_of
+from ...layers.volume_layers import faded, fod_grid_of, mask_layer_data, mask_layers
 from ...space.display import DisplaySpace
+
+VISITATION_KEY = "visitation"  # layer.metadata[VISITATION_KEY]: the Visitation that it shows
+VISITATION = "Visitation"
+MARGIN = "Margin"
+COLORMAP = "inferno"
 
 
 @dataclass
@@ -52,54 +56,28 @@ class CountedBlocks:
             counter.n_done += len(block)
 
 
-VISITATION_KEY = "visitation"  # layer.metadata[VISITATION_KEY]: the Visitation that it shows
-VISITATION = "Visitation"
-MARGIN = "Margin"
-COLORMAP = "inferno"
-
-MakeMap = Callable[..., list[Layer]]  # of a Counter, a Tractogram, a Grid and a name
-
-
-def scalar_layers(layers: Any) -> list[Layer]:
-    return [layer for layer in mask_layers(layers) if isinstance(layer, Image)]
-
-
-def label_layers(layers: Any) -> list[Layer]:
-    return [layer for layer in layers if isinstance(layer, Labels) and layer.ndim == 3]
-
-
 def grid_layers(layers: Any) -> list[Layer]:
     """Return the layers on whose voxels a map can be made."""
     volumes = set(map(id, mask_layers(layers)))
     return [e for e in layers if id(e) in volumes or fod_grid_of(e) is not None]
 
 
-def scalar_map_of(layer: Layer, space: DisplaySpace) -> ScalarMap:
-    values, grid = voxels_of(layer, space)
-    return ScalarMap.from_array(values, grid, name_of(layer.name))
+def density_layers(lines: CountedBlocks, grid: Grid, name: str) -> list[Layer]:
+    return [map_layer(density(lines, grid), grid, f"{name} density")]
 
 
-def grid_of_layer(layer: Layer, space: DisplaySpace) -> Grid:
-    return fod_grid_of(layer) or voxels_of(layer, space)[1]
-
-
-def density_layers(counter: Counter, lines: Tractogram, grid: Grid, name: str) -> list[Layer]:
-    return [map_layer(density(counter.over(lines), grid), grid, f"{name} density")]
-
-
-def mask_layers_of(counter: Counter, lines: Tractogram, grid: Grid, name: str) -> list[Layer]:
-    inside = density(counter.over(lines), grid) > 0
-    data, kwargs, _ = mask_layer_data(inside, grid, f"{name} mask")
+def voxel_layers(lines: CountedBlocks, grid: Grid, name: str) -> list[Layer]:
+    data, kwargs, _ = mask_layer_data(density(lines, grid) > 0, grid, f"{name} mask")
     return [Labels(data, **kwargs)]
 
 
-def end_layers(counter: Counter, lines: Tractogram, grid: Grid, name: str) -> list[Layer]:
-    return [map_layer(density(counter.over(lines), grid, ends_only=True), grid, f"{name} ends")]
+def end_layers(lines: CountedBlocks, grid: Grid, name: str) -> list[Layer]:
+    return [map_layer(density(lines, grid, ends_only=True), grid, f"{name} ends")]
 
 
-def visitation_layers(counter: Counter, lines: Tractogram, grid: Grid, name: str) -> list[Layer]:
+def visitation_layers(lines: CountedBlocks, grid: Grid, name: str) -> list[Layer]:
     """Return the probability that a streamline visits each voxel, and its standard error below."""
-    found = visitation(counter.over(lines), grid)
+    found = visitation(lines, grid)
     error = map_layer(found.standard_error, grid, f"{name} visitation error")
     error.visible = False
     shown = map_layer(found.probability, grid, f"{name} visitation")
@@ -109,18 +87,18 @@ def visitation_layers(counter: Counter, lines: Tractogram, grid: Grid, name: str
 
 
 def margin_layers(
-    counter: Counter, lines: Tractogram, grid: Grid, name: str, *, cavity: Sequence[Region] = ()
+    lines: CountedBlocks, grid: Grid, name: str, *, cavity: Sequence[Region] = ()
 ) -> list[Layer]:
-    layer = map_layer(margin_map(counter.over(lines), cavity, grid), grid, f"{name} margin")
+    layer = map_layer(margin_map(lines, cavity, grid), grid, f"{name} margin")
     colours = ensure_colormap(COLORMAP).colors
     layer.colormap = Colormap(colours[::-1], name=f"{COLORMAP}, near is bright")
     layer.rendering = "minip"  # what is nearest is seen
     return [layer]
 
 
-MAPS: dict[str, tuple[MakeMap, str]] = {
+MAPS: dict[str, tuple[Callable[..., list[Layer]], str]] = {
     "Density": (density_layers, "How many streamlines pass each voxel, each once."),
-    "Mask": (mask_layers_of, "The voxels that a streamline passes."),
+    "Mask": (voxel_layers, "The voxels that a streamline passes."),
     "End points": (end_layers, "How many streamlines end in each voxel."),
     VISITATION: (
         visitation_layers,

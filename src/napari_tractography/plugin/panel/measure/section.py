@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 from magicgui import widgets
-from napari.layers import Layer
+from napari.layers import Image, Labels, Layer
 from qtpy.QtGui import QShowEvent
 from qtpy.QtWidgets import QFileDialog, QWidget
 
@@ -20,10 +20,11 @@ from ....files.formats import dialog_filter, written_volume_endings
 from ....files.volume_files import save_volume
 from ....geometry.grid import Grid
 from ....maps.bundle_measures import grid_around
+from ....maps.scalar_maps import ScalarMap, name_of
 from ....model.parameters import ParameterSpec
 from ....recipes.edits import BY_NUMBER, Edit, edited
 from ...background import Background
-from ...layers.volume_layers import voxels_of
+from ...layers.volume_layers import fod_grid_of, mask_layers, voxels_of
 from ...listening import Listening
 from ...notices import show_error, show_warning
 from ...session.listing import BundleList
@@ -81,10 +82,16 @@ class MeasureSection(QWidget):  # type: ignore[misc]
         )
         layers = session.viewer.layers
         self.scalar = layer_choice(
-            "scalar", "Scalar map", lambda: maps.scalar_layers(layers), SCALAR_HELP
+            "scalar",
+            "Scalar map",
+            lambda: [x for x in mask_layers(layers) if isinstance(x, Image)],
+            SCALAR_HELP,
         )
         self.labels = layer_choice(
-            "labels", "Labels", lambda: maps.label_layers(layers), LABELS_HELP
+            "labels",
+            "Labels",
+            lambda: [x for x in layers if isinstance(x, Labels) and x.ndim == 3],
+            LABELS_HELP,
         )
         self.grid = layer_choice(
             "grid", "Voxels of", lambda: maps.grid_layers(layers), GRID_HELP, nothing=AUTOMATIC
@@ -218,11 +225,13 @@ class MeasureSection(QWidget):  # type: ignore[misc]
             )
         lines = [(each.name, each.tractogram) for each in bundles if each.tractogram is not None]
         scalar, labels = self.scalar.value, self.labels.value
+        if scalar is not None:
+            scalar = ScalarMap.from_array(*voxels_of(scalar, space), name_of(scalar.name))
         work = work_of(
             self.kind.value,
             lines,
             [each.state.colour for each in bundles],
-            scalar=None if scalar is None else maps.scalar_map_of(scalar, space),
+            scalar=scalar,
             labels=None if labels is None else voxels_of(labels, space),
             grid=self._grid(),
             cavity=self.resections.cavity,
@@ -239,7 +248,8 @@ class MeasureSection(QWidget):  # type: ignore[misc]
         """Return the voxels that were chosen; else those of the scalar map, else of the FOD."""
         for choice in (self.grid, self.scalar):
             if choice.value is not None:
-                return maps.grid_of_layer(choice.value, self.session.space)
+                volume, space = choice.value, self.session.space
+                return fod_grid_of(volume) or voxels_of(volume, space)[1]
         return self.session.space.grid
 
     def _show(self, shown: Shown, taken: list[Any]) -> None:
@@ -274,7 +284,9 @@ class MeasureSection(QWidget):  # type: ignore[misc]
         self.measuring.begin(
             "Measuring",
             lambda advance: make(
-                maps.Counter(advance, len(lines)), lines, grid or grid_around(lines), bundle.name
+                maps.Counter(advance, len(lines)).over(lines),
+                grid or grid_around(lines),
+                bundle.name,
             ),
             self._add_layers,
         )
