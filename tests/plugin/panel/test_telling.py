@@ -144,7 +144,7 @@ def test_what_is_kept_of_a_run_before_does_not_put_the_next_to_rest(
         qtbot.waitUntil(lambda: bool(kept), timeout=WAIT_MS)
         assert kept == [True]
         assert panel.cancel_button.isEnabled()
-        assert panel._poll.isActive()
+        assert panel.results._poll.isActive()
         assert panel.session.tractogram.n_seeds < MANY
     finally:
         gate.set()

@@ -36,7 +36,6 @@ from ..space.views import keep_oriented, turn_first
 from ..streamlines.colours import ONE_COLOUR, WEIGHT
 from ..streamlines.layer import Streamlines
 from ..streamlines.turning import fewer_while_turning
-from ..timers import repeated
 from ..words import in_words
 from .bundle_list import BundleSection
 from .display.appearance import AppearanceSection
@@ -73,7 +72,6 @@ from .widgets.undo import UndoKeys, make_one_step_each
 if TYPE_CHECKING:
     import napari
 
-POLL_MS = 100
 RUN_HELP = "Track from every seed, into the selected bundle."
 COHORT_HELP = (
     "In which share of many subjects a place is reached from the same seeds, and who differs."
@@ -141,7 +139,6 @@ class TractographyPanel(QWidget):  # type: ignore[misc]
             self.selection,
             self.dissection,
             self.measure,
-            self.cohort,
             self.regions,
             self.losses,
             self.tissues,
@@ -263,7 +260,7 @@ class TractographyPanel(QWidget):  # type: ignore[misc]
         on_change(self.seeds.controls, self._on_seeding)
         self.live.toggled.connect(self._on_live)
         session, runs = self.session, self.runs
-        runs.started.connect(self._on_run_started)
+        runs.started.connect(lambda _run: self.cancel_button.setEnabled(True))
         runs.finished.connect(self._on_run_finished)
         runs.cancelled.connect(self._on_run_cancelled)
         runs.kept.connect(self._on_run_kept)
@@ -285,7 +282,6 @@ class TractographyPanel(QWidget):  # type: ignore[misc]
             lambda: set_values(self.appearance.controls, {"colour_by": WEIGHT})
         )
         session.edited.connect(self._on_edited)
-        self._poll = repeated(self, POLL_MS, self._on_poll)
         self.destroyed.connect(runs.close)
         self.destroyed.connect(session.close)
         window = main_window(self.viewer)
@@ -326,6 +322,7 @@ class TractographyPanel(QWidget):  # type: ignore[misc]
                 self.viewer.mouse_drag_callbacks.remove(callback)
         for section in self._sections:
             section.close_section()
+        self.cohort.close_cohort()
         close_keys(self)
         self.runs.close()
         self.project.close_keeper()
@@ -433,7 +430,6 @@ class TractographyPanel(QWidget):  # type: ignore[misc]
         self.results.show_bundle(bundle)
         if bundle.tractogram is None and not bundle.state.summary:
             self.show_hint()
-        self.save_button.refresh()
 
     def _on_result_changed(self, bundle: OpenBundle) -> None:
         if bundle is self.session.bundle and bundle.tractogram is None:
@@ -449,7 +445,6 @@ class TractographyPanel(QWidget):  # type: ignore[misc]
             self.appearance.apply()
             self.filtering.follow()
             self.results.show_bundle(bundle)
-            self.save_button.refresh()
 
     def ask_cohort(self) -> None:
         self.cohort.ask()
@@ -506,15 +501,6 @@ class TractographyPanel(QWidget):  # type: ignore[misc]
         self.cancel_button.setEnabled(is_awaiting)
         self.results.refresh_notice()
 
-    def _on_run_started(self, run: Run) -> None:
-        self.cancel_button.setEnabled(True)
-        self._poll.start()
-        self.results.advance(run)
-
-    def _on_poll(self) -> None:
-        if self.runs.current is not None:
-            self.results.advance(self.runs.current)
-
     def _on_run_finished(self, run: Run) -> None:
         self._show_idle()
         tractogram = run.result
@@ -545,7 +531,6 @@ class TractographyPanel(QWidget):  # type: ignore[misc]
         if layer is not None:
             summary = layer.editor.summary(self.session.space.unit)
             self.results.show_text_of(self.session.bundle, summary)
-            self.save_button.refresh()
 
     def _on_failed(self, message: str, preview: bool, bundle: OpenBundle) -> None:
         if self.runs.current is None:  # else that run continues
@@ -557,10 +542,8 @@ class TractographyPanel(QWidget):  # type: ignore[misc]
             show_error(message)
 
     def _show_idle(self) -> None:
-        self._poll.stop()
         self.results.show_idle()
         self.cancel_button.setEnabled(self.runs.is_awaiting)
-        self.save_button.refresh()
 
     def show_hint(self) -> None:
         """Say what to do next, where there is no result; else the result, in place of a problem."""

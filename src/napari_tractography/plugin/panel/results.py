@@ -26,7 +26,7 @@ from ..session.run_control import RunControl
 from ..session.runs import Run
 from ..session.session import Session
 from ..streamlines.layer import Streamlines
-from ..timers import delayed
+from ..timers import delayed, repeated
 from ..words import in_words, plural
 from .widgets.layout import LINK, keep_room, stack, wrapped
 
@@ -36,6 +36,7 @@ LESS = '<a href="less" style="{}">less</a>'
 REASONS_SHOWN = 3
 CUT_SHOWN = 0.05  # of the streamlines, that the maximum length has cut
 PREPARING_SECONDS = 0.5  # without a sign of a run, before the notice says why
+POLL_MS = 100  # between two looks at a run
 NOTICE_MS = 150  # after the last change, before the result is compared with what is set now
 
 BEGUN = "Tracking has begun."
@@ -105,6 +106,7 @@ class Results(QWidget):  # type: ignore[misc]
         stack(self, self.brief, self.label, self.less)
         self.is_whole = False  # whether all of the text is seen
         self._compare = delayed(self, NOTICE_MS, self.refresh_notice)
+        self._poll = repeated(self, POLL_MS, self._on_poll)
         self._show_notice("")
         self.show_idle()
         runs.started.connect(self._on_started)
@@ -252,6 +254,8 @@ class Results(QWidget):  # type: ignore[misc]
             self.show_for_now(BEGUN)
         if self.notice.text() != SLOWER:  # which the run before said, and may still be true
             self._show_notice("")
+        self._poll.start()
+        self._advance(run)
 
     def _on_changed(self) -> None:
         """Take back what was said of a problem; Live, where it is on, says it again."""
@@ -265,6 +269,7 @@ class Results(QWidget):  # type: ignore[misc]
     # -- a run ---------------------------------------------------------------------------------
 
     def show_idle(self) -> None:
+        self._poll.stop()
         self.progress.setRange(0, PROGRESS_STEPS)
         self.progress.setValue(0)
         self.progress.setFormat("")
@@ -272,7 +277,11 @@ class Results(QWidget):  # type: ignore[misc]
         if self.notice.text() in OF_A_RUN:
             self._compare_later()
 
-    def advance(self, run: Run) -> None:
+    def _on_poll(self) -> None:
+        if self.runs.current is not None:
+            self._advance(self.runs.current)
+
+    def _advance(self, run: Run) -> None:
         if run.n_done:
             self._fill(run)
             if not run.request.is_preview:

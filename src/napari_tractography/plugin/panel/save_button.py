@@ -44,9 +44,10 @@ class SaveButton(QPushButton):  # type: ignore[misc]
         self.session, self.bundles = session, bundles
         self.setToolTip(f"Save the streamlines as {_bare(tractogram_endings())}.")
         self.clicked.connect(self._ask)
-        self.refresh()
+        session.list_changed.connect(self._refresh)
+        self._refresh()
 
-    def refresh(self) -> None:
+    def _refresh(self) -> None:
         tractogram = self.session.tractogram
         self.setEnabled(tractogram is not None and len(tractogram) > 0)
 

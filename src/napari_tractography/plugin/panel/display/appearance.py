@@ -180,7 +180,7 @@ class AppearanceSection(QWidget):  # type: ignore[misc]
         for control in (*self.controls, *chosen, self.clip.choice):
             control.changed.connect(lambda _value, c=control: self._on_control(c))
         session.parameters_suited.connect(self.show_units)
-        self._show_legend(None)
+        self.show_legend()
 
     def _show_colour(self, _value: Any = None) -> None:
         colour_by = self._colour_by.value
@@ -262,7 +262,7 @@ class AppearanceSection(QWidget):  # type: ignore[misc]
         self._follow(layer)
         if layer is not None and wanted.get("colour_by") == CLUSTER:
             self.apply_to(layer)  # its clusters are followed again
-        self._show_legend(layer)
+        self.show_legend()
 
     def _on_slab(self, _value: float) -> None:
         self._slab_chosen = True
@@ -277,13 +277,6 @@ class AppearanceSection(QWidget):  # type: ignore[misc]
         layer = self.session.streamlines_layer
         if layer is not None and not self._is_showing:
             self.apply_to(layer)
-
-    def apply_to(self, layer: Streamlines) -> None:
-        """Give a layer the look that the controls say, changing only what differs."""
-        with self._is_applying:
-            self._apply_to(layer)
-        if layer is self.session.streamlines_layer:
-            self._follow(layer)
 
     def _follow(self, layer: Streamlines | None) -> None:
         """Show what is set elsewhere, such as in napari's layer controls."""
@@ -306,31 +299,34 @@ class AppearanceSection(QWidget):  # type: ignore[misc]
             set_values(self.controls, changed)
         if changed:
             self.session.set_style("Display", self.style)
-        self._show_legend(layer)
+        self.show_legend()
 
-    def _apply_to(self, layer: Streamlines) -> None:
-        wanted = values_of(self.controls)
-        colour_by, cluster_mm = wanted.pop("colour_by"), wanted.pop("cluster_mm")
-        rgba = rgba_of(wanted.pop("colour"))
-        for name, value in wanted.items():
-            if getattr(layer, name) != value:
-                setattr(layer, name, value)
-        layer.axis = self.axis.value
-        if colour_by != CLUSTER:
-            self.clustering.stop()
-        if colour_by not in BY_NUMBERS:
-            self._source = None
-        if colour_by in BY_NUMBERS:
-            self._by_numbers(layer, colour_by)
-        elif colour_by == CLUSTER:
-            self.clustering.colour(layer, cluster_mm)
-        elif colour_by == ONE_COLOUR:
-            if (layer.colour_by, layer.colour) != (ONE_COLOUR, rgba):
-                layer.colour = rgba
-        elif layer.colour_by != colour_by:
-            layer.colour_by = colour_by
-        self.clip.apply_to(layer)
-        self._show_legend(layer)
+    def apply_to(self, layer: Streamlines) -> None:
+        """Give a layer the look that the controls say, changing only what differs."""
+        with self._is_applying:
+            wanted = values_of(self.controls)
+            colour_by, cluster_mm = wanted.pop("colour_by"), wanted.pop("cluster_mm")
+            rgba = rgba_of(wanted.pop("colour"))
+            for name, value in wanted.items():
+                if getattr(layer, name) != value:
+                    setattr(layer, name, value)
+            layer.axis = self.axis.value
+            if colour_by != CLUSTER:
+                self.clustering.stop()
+            if colour_by not in BY_NUMBERS:
+                self._source = None
+            if colour_by in BY_NUMBERS:
+                self._by_numbers(layer, colour_by)
+            elif colour_by == CLUSTER:
+                self.clustering.colour(layer, cluster_mm)
+            elif colour_by == ONE_COLOUR:
+                if (layer.colour_by, layer.colour) != (ONE_COLOUR, rgba):
+                    layer.colour = rgba
+            elif layer.colour_by != colour_by:
+                layer.colour_by = colour_by
+            self.clip.apply_to(layer)
+        self.show_legend()
+        self._follow(layer)
 
     def _by_numbers(self, layer: Streamlines, colour_by: str) -> None:
         """Colour a layer by a volume, a value or its seeds, unless that is what it shows."""
@@ -350,9 +346,8 @@ class AppearanceSection(QWidget):  # type: ignore[misc]
         self._source = weakref.ref(layer), colour_by, chosen
 
     def show_legend(self) -> None:
-        self._show_legend(self.session.streamlines_layer)
-
-    def _show_legend(self, layer: Streamlines | None) -> None:
+        """Say what the colours of the active bundle's streamlines mean."""
+        layer = self.session.streamlines_layer
         colours = None if layer is None else layer.colours.shown_in(layer.space.unit)
         if colours is not None and not is_anatomical(self.session.viewer.layers):
             colours = colours.along_axes()

@@ -2,7 +2,6 @@
 
 The slice is that of the viewer, so that 2-D and 3-D show the same one; napari hides its sliders in
 3-D.
-Called by the Display section of the panel.
 """
 
 from __future__ import annotations

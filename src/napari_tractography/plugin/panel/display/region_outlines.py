@@ -7,10 +7,11 @@ Called by the View section of the panel.
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import Any
 
 import numpy as np
-from napari.layers import Labels, Layer
+from napari.layers import Labels
 from napari.layers.utils.color_transformations import transform_color
 from numpy.typing import NDArray
 from qtpy.QtCore import QObject
@@ -50,7 +51,7 @@ class RegionOutlines:
             (self._viewer.layers.events.inserted, self._follow),
             (self._viewer.layers.events.removed, self._on_removed),
         )
-        self._heard: dict[Layer, Listening] = {}
+        self._of_layers = Listening()  # to voxels and eyes of the layers of regions
 
     def open(self) -> None:
         self._listening.open()
@@ -59,9 +60,7 @@ class RegionOutlines:
     def close_section(self) -> None:
         self.update_later.stop()
         self._listening.close()
-        for listening in self._heard.values():
-            listening.close()
-        self._heard.clear()
+        self._of_layers.switch()
         self._remove()
 
     @property
@@ -74,15 +73,9 @@ class RegionOutlines:
         return found
 
     def _follow(self, _event: Any = None) -> None:
-        wanted = set(self._layers)
-        for layer in wanted - self._heard.keys():
-            events = layer.events
-            of_voxels = events.data, events.paint, events.labels_update, events.visible
-            listening = Listening(*((event, self._on_voxels) for event in of_voxels))
-            listening.open()
-            self._heard[layer] = listening
-        for layer in self._heard.keys() - wanted:
-            self._heard.pop(layer).close()
+        of_each = [layer.events for layer in self._layers]
+        of_voxels = [(each.data, each.paint, each.labels_update, each.visible) for each in of_each]
+        self._of_layers.switch(*((event, self._on_voxels) for event in chain(*of_voxels)))
         self._on_voxels()
 
     def _on_voxels(self, _event: Any = None) -> None:

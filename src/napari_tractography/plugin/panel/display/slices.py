@@ -1,7 +1,4 @@
-"""Controls of the three planes in 3-D, and of the direction-encoded background.
-
-Part of the View section of the panel.
-"""
+"""Controls of the three planes in 3-D, and of the direction-encoded background."""
 
 from __future__ import annotations
 

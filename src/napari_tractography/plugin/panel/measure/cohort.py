@@ -106,12 +106,6 @@ class CohortSection(QWidget):  # type: ignore[misc]
         self.runs.failed.connect(lambda text: show_text(self.note, text))
         self.hide()
 
-    def open(self) -> None:
-        """Wait to be asked."""
-
-    def close_section(self) -> None:
-        self.close_cohort()
-
     @errors_shown()
     def ask(self) -> None:
         """Ask for the subjects, and follow the seeds in them."""

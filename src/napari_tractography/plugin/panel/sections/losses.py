@@ -1,7 +1,4 @@
-"""What cavities take of the bundles: a sentence for each, and lines where they come nearest.
-
-Below the regions; called by the panel.
-"""
+"""What cavities take of the bundles: a sentence for each, and lines where they come nearest."""
 
 from __future__ import annotations
 
