@@ -67,7 +67,6 @@ from .widgets.layout import (
     stack,
 )
 
-MAX_ROWS = 6  # that are seen at once
 EYE, COLOUR, NAME, COUNT = range(4)
 ICON = 16  # pixels
 NARROW = 24  # pixels, of a column of icons
@@ -361,7 +360,7 @@ class _Table(QTableWidget):  # type: ignore[misc]
         self.cellDoubleClicked.connect(self._on_double_click)
 
     def fit(self) -> None:
-        show_few_rows(self, MAX_ROWS)
+        show_few_rows(self, 6)
 
     def mousePressEvent(self, event: QMouseEvent) -> None:  # noqa: N802 - Qt's name
         """Open and close eyes; select rows."""

@@ -36,7 +36,6 @@ LIVE_HELP = (
     "The page has the FOD around the active bundle, and tracks it in the browser while a reader "
     "drags its seeds or moves angle, amplitude and probability."
 )
-CAPTION_WIDTH = 320  # pixels
 CENTROID_HELP = "The mean course of the selected streamlines, or of all, as a streamline."
 MAX_TUBES = 400
 WHICH = "The selected streamlines, or up to {} of all,"
@@ -62,7 +61,7 @@ class ExportMenu(QPushButton):  # type: ignore[misc]
             ),
             self.live,
         ]
-        self.page_controls[1].native.setMinimumWidth(CAPTION_WIDTH)
+        self.page_controls[1].native.setMinimumWidth(320)
         self._page_form = option_form(self.page_controls, self)
         tried = errors_shown()
         give_menu(

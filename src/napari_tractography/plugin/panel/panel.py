@@ -79,7 +79,6 @@ COHORT_HELP = (
 SWEEP_HELP = "Sweep a parameter: what each value gives, and where the answer is flat."
 NOTHING_TO_TRACK = "These streamlines were opened from a file; make a new bundle to track one."
 MIN_WIDTH = 360
-MOST_ENTRIES = 24  # of a choice, that are seen at once
 
 
 class TractographyPanel(QWidget):  # type: ignore[misc]
@@ -231,7 +230,7 @@ class TractographyPanel(QWidget):  # type: ignore[misc]
         self._wheel = IgnoreWheel(self)
         self._wheel.watch(inside)
         for choice in inside.findChildren(QComboBox):
-            choice.setMaxVisibleItems(MOST_ENTRIES)
+            choice.setMaxVisibleItems(24)
         make_one_step_each(inside, self.session.document)
 
         self._foot = QWidget()

@@ -66,9 +66,6 @@ NOTICE_HELP = {
 }
 # Dark on amber, to be read in a dark and in a light window.
 NOTICE_STYLE = "background: #f2b632; color: #1b1b1b; border-radius: 3px; padding: 2px 6px;"
-QUIET_STYLE = "padding: 2px 6px;"
-OF_A_RUN = (PREPARING, SLOWER, WORKERLESS)
-QUIET = (SLOWER,)  # what needs no action
 
 
 class Results(QWidget):  # type: ignore[misc]
@@ -238,7 +235,8 @@ class Results(QWidget):  # type: ignore[misc]
 
     def _show_notice(self, text: str) -> None:
         self.notice.setText(text)
-        style = QUIET_STYLE if text in QUIET else NOTICE_STYLE
+        is_quiet = text == SLOWER  # which needs no action
+        style = "padding: 2px 6px;" if is_quiet else NOTICE_STYLE
         if self.notice.styleSheet() != style:  # which is worked out again, were it set again
             self.notice.setStyleSheet(style)
         is_outdated = text.startswith(OUTDATED.partition("{}")[0])
@@ -274,7 +272,7 @@ class Results(QWidget):  # type: ignore[misc]
         self.progress.setValue(0)
         self.progress.setFormat("")
         self.show_lasting()
-        if self.notice.text() in OF_A_RUN:
+        if self.notice.text() in (PREPARING, SLOWER, WORKERLESS):
             self._compare_later()
 
     def _on_poll(self) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Collection, Mapping, Sequence
 from copy import deepcopy
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import partial
 from typing import Any
 
@@ -49,9 +49,8 @@ PANEL_SPECS = (
         help="Track again whenever a seed or a parameter changes.",
     ),
     BACKEND_SPEC,
-    ParameterSpec(
-        name=THREADS_SPEC.name,
-        label=THREADS_SPEC.label,
+    replace(
+        THREADS_SPEC,
         default=0,
         minimum=0,
         maximum=4096,

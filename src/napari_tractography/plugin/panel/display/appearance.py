@@ -56,12 +56,9 @@ from .clip_controls import ClipControls
 VOLUME = "a volume"
 VALUE = "a value"
 NO_VALUE = "A value (choose one)"
-NO_VOLUME = "A volume (choose one)"  # as the angle of an axis that was not drawn
 CLUSTER = "cluster"
 SEED = "seed"
 BY_NUMBERS = (VOLUME, VALUE, SEED)  # that the panel gives to a layer
-SEEDS_NAMED = 8  # in the legend
-LEGEND_SIZE = (180, 10)
 FOLLOWED = ("tail_width", "opacity", "tail_length", "lit", "color_by")  # events of layers
 
 
@@ -335,14 +332,14 @@ class AppearanceSection(QWidget):  # type: ignore[misc]
         if layer.colour_by == VALUES and self._source == (weakref.ref(layer), colour_by, chosen):
             return
         if colour_by == VOLUME:
-            label = NO_VOLUME if volume is None else volume.name
+            label = "A volume (choose one)" if volume is None else volume.name
             layer.colour_by_values(sampler(volume), label=label)
         elif colour_by == VALUE:
             layer.colour_by_values(partial(values_called, name), label=name or NO_VALUE)
         else:
             bundle = layer.metadata.get(BUNDLE_KEY, self.session.bundle)
             kinds = partial(placed_seeds, bundle)
-            layer.colour_by_kinds(kinds, label="Seed", n_named=SEEDS_NAMED)
+            layer.colour_by_kinds(kinds, label="Seed", n_named=8)  # in the legend
         self._source = weakref.ref(layer), colour_by, chosen
 
     def show_legend(self) -> None:
@@ -434,7 +431,7 @@ def sampler(layer: Layer | None) -> Callable[[Tractogram], NDArray[np.float32]]:
 
 def gradient_pixmap(colormap: str) -> QPixmap:
     """Return a picture of a colormap, from its low end to its high end."""
-    width, height = LEGEND_SIZE
+    width, height = 180, 10
     rgba = ensure_colormap(colormap).map(np.linspace(0, 1, width))
     line = np.ascontiguousarray((255 * rgba).astype(np.uint8))
     picture = np.ascontiguousarray(np.broadcast_to(line, (height, width, 4)))

@@ -26,7 +26,6 @@ from .ruler import Ruler, RulerPoints
 from .slice_pane import SharedView, SlicePane
 from .slices import SlicesBox
 
-REFRESH_MS = 30
 FILLED = 0.85  # of a pane, which leaves room for letters
 # Row and column of each; the canvas with 3-D is the fourth.
 PLACES = {"axial": (0, 0), "coronal": (1, 0), "sagittal": (1, 1)}
@@ -84,7 +83,7 @@ class FourUp(QObject):  # type: ignore[misc]
         self.is_open = False
         self._is_stale = True  # whether what the slices show has changed
         self.panes = {name: SlicePane(self.shared, name) for name in SLICES}
-        self.refresh_later = delayed(self, REFRESH_MS, self.refresh)
+        self.refresh_later = delayed(self, 30, self.refresh)
         dims, layers = self.viewer.dims.events, self.viewer.layers.events
         self._listening = Listening(
             (dims.point, self._on_move),

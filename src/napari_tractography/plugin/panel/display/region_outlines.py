@@ -24,7 +24,6 @@ from ...session.session import Session
 from ...space.layer_list import index_of_lowest, insert_beside, take_out
 from ...timers import delayed
 
-UPDATE_MS = 100
 NAME = "Outlines of regions"
 SMOOTH = 0.7  # voxels: so that an outline has no stairs
 LEVEL = 0.4  # of a voxel of a region, where its outline is; one alone has one, too
@@ -44,7 +43,7 @@ class RegionOutlines:
     def __init__(self, session: Session, parent: QObject) -> None:
         self._session, self._viewer = session, session.viewer
         self.layer: OutlineSurface | None = None
-        self.update_later = delayed(parent, UPDATE_MS, self.update)
+        self.update_later = delayed(parent, 100, self.update)
         self._listening = Listening(
             (session.regions.list_changed, self._follow),
             (self._viewer.dims.events.ndisplay, self._follow),

@@ -29,10 +29,8 @@ HELP = (
     "the mouse. Escape, or this button again, takes the ruler away. Ctrl+9"
 )
 COLOUR, EDGE = "#ffffff", "#202020"
-NOTHING_THERE = "There is nothing under the mouse to measure from."
 N_DOTS = 41  # the middle one has the length beside it
 DOT_PIXELS, END_PIXELS = 4, 10
-TEXT_POINTS = 12
 
 
 class RulerPoints(PointsOnVolume):
@@ -101,7 +99,7 @@ class Ruler(QObject):  # type: ignore[misc]
             return
         start = self._place(viewer, event)
         if start is None:
-            viewer.status = NOTHING_THERE
+            viewer.status = "There is nothing under the mouse to measure from."
         event.handled = True  # the camera and other tools stay out
         yield
         while event.type == "mouse_move":
@@ -159,7 +157,7 @@ class Ruler(QObject):  # type: ignore[misc]
         texts[N_DOTS // 2] = self.text
         self.layer.text = {
             "string": texts,
-            "size": TEXT_POINTS,
+            "size": 12,
             "color": COLOUR,
             "anchor": "lower_left",
             "blending": "translucent_no_depth",

@@ -40,8 +40,6 @@ from ...streamlines.layer import Streamlines
 from .ruler import COLOUR as RULER
 from .ruler import Ruler
 
-MOST_ZOOM = 20.0
-
 
 class SharedView:
     """The crosshair is the position of the viewer's sliders; planes in 3-D meet in it as well."""
@@ -95,7 +93,7 @@ class SharedView:
 
     def zoom_by(self, factor: float) -> None:
         """Enlarge the slices around the crosshair; no longer enlarged, they are in the middle."""
-        self.zoom = float(np.clip(factor * self.zoom, 1.0, MOST_ZOOM))
+        self.zoom = float(np.clip(factor * self.zoom, 1.0, 20.0))
         self.centre = self.box.mean(axis=0) if self.zoom == 1 else self.crosshair
         self.moved.emit()
 
@@ -104,14 +102,11 @@ class SharedView:
         self.moved.emit()
 
 
-CROSSHAIR = QColor(255, 209, 102, 170)
-BRUSH = QColor(255, 255, 255, 200)
 BRUSHES = ("paint", "erase")  # modes of a labels layer
 FAINT = 90  # of 255: the opacity of what does not lie in the slice
 GAP = 7  # pixels around what the crosshair points at
 FINER = 2  # times as many pixels, along each side, of streamlines as of the pane: smooth ones
 LEAST_SEED = 4.0  # pixels, the radius
-ZOOM_STEP = 1.2
 Keys = Qt.KeyboardModifier
 
 
@@ -301,7 +296,7 @@ class SlicePane(QWidget):  # type: ignore[misc]
         return found
 
     def _draw_crosshair(self, painter: QPainter) -> None:
-        painter.setPen(QPen(CROSSHAIR, 1))
+        painter.setPen(QPen(QColor(255, 209, 102, 170), 1))
         at, width, height = self.pixel_of(self.shared.crosshair), self.width(), self.height()
         x, y = at.x(), at.y()
         for one, other in (
@@ -432,7 +427,7 @@ class SlicePane(QWidget):  # type: ignore[misc]
         """Go to the next slice, or zoom."""
         turns = event.angleDelta().y() / 120
         if event.modifiers() == Keys.ControlModifier:
-            self.shared.zoom_by(ZOOM_STEP**turns)
+            self.shared.zoom_by(1.2**turns)
         elif turns:
             self.shared.step(self.across, 1 if turns > 0 else -1)
         event.accept()
@@ -471,7 +466,7 @@ class SlicePane(QWidget):  # type: ignore[misc]
         layer = self._brush
         if layer is not None and self.rect().contains(self._mouse_at.toPoint()):
             size = np.abs(layer.scale) * self.shared.scale * layer.brush_size / 2
-            painter.setPen(QPen(BRUSH, 1))
+            painter.setPen(QPen(QColor(255, 255, 255, 200), 1))
             painter.setBrush(Qt.BrushStyle.NoBrush)
             painter.drawEllipse(self._mouse_at, float(size[self.along]), float(size[self.up]))
 

@@ -51,9 +51,7 @@ from ..widgets.layout import button, number_item, row, select_rows, show_text, s
 from .maps import map_layer
 
 TITLE = "Is it so in everyone?"
-LAYER = "Share of subjects"
 COLUMNS = ("Subject", "Likeness", "Streamlines")
-SHOWN_ROWS = 6
 SEPARATOR = ";"  # between files
 ASK = (
     "FODs of the subjects, all in one space: a pattern such as {}, or files. The seeds, regions "
@@ -91,7 +89,7 @@ class CohortSection(QWidget):  # type: ignore[misc]
         self.table.verticalHeader().hide()
         height = self.table.verticalHeader().defaultSectionSize()
         above = self.table.horizontalHeader().sizeHint().height()
-        self.table.setFixedHeight(SHOWN_ROWS * height + above + 4)
+        self.table.setFixedHeight(6 * height + above + 4)
         self.table.cellDoubleClicked.connect(lambda at, _column: self.open_subject(at))
         self.save_button = button(
             "Save...",
@@ -162,7 +160,7 @@ class CohortSection(QWidget):  # type: ignore[misc]
         if self.layer is not None:
             self.layer.data = np.ascontiguousarray(DisplaySpace.of(grid).volume(share))
             return
-        self.layer = map_layer(share, grid, LAYER)
+        self.layer = map_layer(share, grid, "Share of subjects")
         self.layer.contrast_limits_range = self.layer.contrast_limits = (0.0, 1.0)
         viewer = self.session.viewer
         insert_beside(viewer, self.layer, index_of_lowest(viewer.layers, is_above_volumes))

@@ -21,8 +21,6 @@ from ..widgets.layout import keys_here, number_item, show_few_rows, stack
 
 COLUMNS = bundle_measures.COLUMNS | resection.COLUMNS
 CSV_HELP, PLOT_HELP = "Save the numbers as a CSV file.", "Save the plot as PNG, SVG or PDF."
-PLOT_HEIGHT = 250
-MAX_ROWS = 12
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -100,7 +98,7 @@ class SideBySide(QTableWidget):  # type: ignore[misc]
         header.setSectionResizeMode(QHeaderView.ResizeMode.ResizeToContents)
         self.resizeRowsToContents()
         bar = self.horizontalScrollBar().sizeHint().height()
-        show_few_rows(self, MAX_ROWS, header.sizeHint().height() + bar)
+        show_few_rows(self, 12, header.sizeHint().height() + bar)
 
     def keyPressEvent(self, event: QKeyEvent) -> None:  # noqa: N802 - Qt's name
         if event.matches(QKeySequence.StandardKey.Copy) and self._table is not None:
@@ -116,7 +114,7 @@ class PlotView(QWidget):  # type: ignore[misc]
         super().__init__()
         self._canvas: Any = None
         stack(self)
-        self.setFixedHeight(PLOT_HEIGHT)
+        self.setFixedHeight(250)
 
     def show_plot(self, plot: Any) -> None:
         from matplotlib.backends.backend_qtagg import FigureCanvasQTAgg

@@ -40,7 +40,6 @@ from .histogram import LengthHistogram
 from .measurements import CONNECTOME, KINDS, checked_cavity, work_of
 from .outputs import CSV_HELP, PLOT_HELP, PlotView, Shown, SideBySide
 
-AUTOMATIC = "automatic"
 CHOSEN = (
     "Streamlines of {name} were chosen by hand: they are no independent trials, and the standard "
     "error of their visitation map means little. Undo the edits for one that holds."
@@ -94,7 +93,7 @@ class MeasureSection(QWidget):  # type: ignore[misc]
             LABELS_HELP,
         )
         self.grid = layer_choice(
-            "grid", "Voxels of", lambda: maps.grid_layers(layers), GRID_HELP, nothing=AUTOMATIC
+            "grid", "Voxels of", lambda: maps.grid_layers(layers), GRID_HELP, nothing="automatic"
         )
         self.error = parameter_control(ERROR_SPEC)
         self.form = form([self.kind, self.scalar, self.labels, self.grid, self.error])

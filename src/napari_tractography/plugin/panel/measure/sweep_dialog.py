@@ -42,9 +42,7 @@ from ..widgets.layout import button, keep_room, row, show_text, stack, wrapped
 from ..widgets.progress_row import ProgressRow
 from .outputs import CSV_HELP, PLOT_HELP, PlotView, Shown
 
-HEIGHT = 190
 MAX_LINES = 300  # of a picture
-LINE_WIDTH = 1.0
 ROOM = 1.1  # times what the lines take, however they are turned about the vertical
 
 Lines = tuple[NDArray[np.float32], NDArray[np.float32], NDArray[np.bool_]]
@@ -77,7 +75,7 @@ class SmallPictures(QWidget):  # type: ignore[misc]
         self._grid: Any = None
         self._box = np.zeros((0, 3))  # what has been shown lies in it
         stack(self, self.canvas.native)
-        self.setFixedHeight(HEIGHT)
+        self.setFixedHeight(190)
 
     def begin(self, n: int) -> None:
         """Make room for so many pictures, in the place of those before."""
@@ -109,7 +107,7 @@ class SmallPictures(QWidget):  # type: ignore[misc]
             points,
             color=colours,
             connect=joined[:-1],
-            width=LINE_WIDTH,
+            width=1.0,
             parent=self.views[number].scene,
         )
         box = np.concatenate([self._box, points])
@@ -130,8 +128,6 @@ class SmallPictures(QWidget):  # type: ignore[misc]
 
 
 WIDTH, PLOT_HEIGHT = 760, 300
-MOST_VALUES = 12
-DECIMALS = 4
 SPREAD = 2.0  # at first from the value by so much smaller to so much larger
 NOTE = (
     "Each value starts the same seeds with the same random numbers. Bars are twice the standard "
@@ -174,7 +170,7 @@ class SweepDialog(QDialog):  # type: ignore[misc]
             self.parameter.addItem(label_of(spec, MM), spec.name)
         self.parameter.setToolTip("What is swept; everything else stays.")
         self.low, self.high, self.number = QDoubleSpinBox(), QDoubleSpinBox(), QSpinBox()
-        self.number.setRange(2, MOST_VALUES)
+        self.number.setRange(2, 12)
         self.number.setValue(5)
         self.number.setToolTip("How many values, besides that of now.")
         self.start_button = button("Track", "Track with each value, in the background.", self.start)
@@ -219,7 +215,7 @@ class SweepDialog(QDialog):  # type: ignore[misc]
         now = float(getattr(self.request.parameters, spec.name))
         least, most = spec.minimum or 0.0, spec.maximum or np.inf
         for box, value in ((self.low, now / SPREAD), (self.high, now * SPREAD or 1.0)):
-            box.setDecimals(0 if spec.type is int else DECIMALS)
+            box.setDecimals(0 if spec.type is int else 4)
             box.setRange(least, min(most, 1e9))
             box.setSingleStep(spec.increment or 1.0)
             box.setValue(min(max(value, least), most))

@@ -30,7 +30,6 @@ from ...timers import delayed
 from ..widgets.controls import form, parameter_control, tooltip
 from ..widgets.layout import button, row, show_text, shrinkable, stack, wrapped
 
-THREAD_NAME = "tractography-cluster"
 CLUSTER_HELP = (
     "Where the scheduler of a Dask cluster listens, tcp://HOST:8786, or local:4 for four processes "
     "on this machine; needs the extra dask. Runs are then shared by its workers; previews are "
@@ -99,7 +98,7 @@ class ClusterRow(QWidget):  # type: ignore[misc]
         left, self.cluster = self.cluster, None
         if left is not None:
             # Python waits for it at its end: processes and files are not left behind.
-            threading.Thread(target=left.close, name=THREAD_NAME).start()
+            threading.Thread(target=left.close, name="tractography-cluster").start()
 
     def _show(self, problem: str) -> None:
         show_text(self.problem, problem)

@@ -59,7 +59,6 @@ EMPTY = " (empty)"
 INACTIVE = " (inactive)"
 SWATCH = 10  # pixels
 SPHERE_LIMITS_MM = 0.1, 500.0
-LARGEST_LABEL = 2**31 - 1
 RULE_HELP = (
     "Which include regions a streamline must pass: all, any, or all in the order of the list, from "
     "one end to the other."
@@ -378,7 +377,7 @@ def _size_box() -> QDoubleSpinBox:
 
 def _label_box() -> QSpinBox:
     box = QSpinBox()
-    box.setRange(0, LARGEST_LABEL)
+    box.setRange(0, 2**31 - 1)
     box.setSpecialValueText("any label")
     box.setToolTip("The label that counts; 0 for every label.")
     return box

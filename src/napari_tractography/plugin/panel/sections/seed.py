@@ -58,9 +58,6 @@ FIRST = {
     INTERFACE: "choose a tissue image in Tissues",
     BETWEEN: "add two regions in Regions",
 }
-NO_MASK = "First choose a mask, here or in Data."
-NO_TISSUES = "First open or choose a tissue image in Tissues."
-NO_ENDS = "First add two regions in Regions; select both and press From A to B."
 UNUSED = "The seeds that you placed are not used."
 
 
@@ -186,13 +183,13 @@ class SeedSection(QWidget):  # type: ignore[misc]
         if source == BETWEEN:
             ends = ends_of(self.session.state)
             if ends is None:
-                return NO_ENDS
+                return "First add two regions in Regions; select both and press From A to B."
             one, other = (end.name for end in ends)
             return f"From {one} to {other} and back; so many are accepted in all."
         if source == INTERFACE and self.session.tissues is None:
-            return NO_TISSUES
+            return "First open or choose a tissue image in Tissues."
         if source in (MASK, EVERY_VOXEL) and self.session.seed_mask_in_use is None:
-            return NO_MASK
+            return "First choose a mask, here or in Data."
         return HINTS[source].format(self.session.mask_summary("seed_mask"))
 
     def _mark(self) -> None:

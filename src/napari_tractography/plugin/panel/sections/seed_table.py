@@ -39,7 +39,6 @@ POSITION_HELP = "Where the seed is: to the right, to the front and up; negative 
 BARE_POSITION_HELP = "Where the seed is, along the axes of the image."
 N_COLUMNS = 1 + len(OWN_SPECS)
 FAINT = 150  # alpha of 255 of values common to all seeds
-EDITABLE = Qt.ItemFlag.ItemIsEnabled | Qt.ItemFlag.ItemIsSelectable | Qt.ItemFlag.ItemIsEditable
 Role = Qt.ItemDataRole
 
 
@@ -98,7 +97,7 @@ class SeedModel(QAbstractTableModel):  # type: ignore[misc]
         return BARE_POSITION_HELP if axes == BARE_AXES else POSITION_HELP
 
     def flags(self, index: QModelIndex) -> Qt.ItemFlag:
-        return EDITABLE
+        return Qt.ItemFlag.ItemIsEnabled | Qt.ItemFlag.ItemIsSelectable | Qt.ItemFlag.ItemIsEditable
 
     def data(self, index: QModelIndex, role: int = Role.DisplayRole) -> Any:
         """Return the text of a cell; a value common to all seeds in lighter italics."""

@@ -39,8 +39,6 @@ from .layout import beside, shrinkable
 SHORT_UNITS = {"degrees": "°"}
 DECIMALS = 6  # enough to type any value that makes sense; zeros at the end are not shown
 NO_VALUE = "none"  # what the box of a number that may be left out says without one
-NO_LAYER = "none"
-CLOSED = "{} (closed)"
 BOX_WIDTH = 104
 SWATCH_SIZE = 32, 12  # pixels
 ARROW = "↺"
@@ -253,7 +251,7 @@ def layer_choice(
     layers: Callable[[], Sequence[Layer]],
     tooltip: str,
     *,
-    nothing: str = NO_LAYER,
+    nothing: str = "none",
     chosen: Callable[[], Any] = lambda: None,
 ) -> Any:
     """Return a choice among layers of the viewer, or of none.
@@ -266,7 +264,7 @@ def layer_choice(
 
     def choices(_widget: Any) -> list[Any]:
         closed = chosen()
-        lost = [(CLOSED.format(closed.name), closed)] if isinstance(closed, LayerRef) else []
+        lost = [(f"{closed.name} (closed)", closed)] if isinstance(closed, LayerRef) else []
         return [*layers(), *lost]
 
     created = widgets.ComboBox(
