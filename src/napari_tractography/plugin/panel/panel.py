@@ -154,8 +154,8 @@ class TractographyPanel(QWidget):  # type: ignore[misc]
             self.bundles, colour_chosen=self.set_colour, mirror=self.mirror
         )
         self.data = DataSection(self.session, self._on_fod_changed)
-        self.seeds = SeedSection(self.session, show_warning)
-        self.regions = RegionSection(self.session, show_warning, self.run_between)
+        self.seeds = SeedSection(self.session)
+        self.regions = RegionSection(self.session, self.run_between)
         self.tissues = TissueSection(self.session)
         self.tracking = TrackingSection(
             self.session, lambda text: self.results.show_for_now(text), lambda: self.show_hint()

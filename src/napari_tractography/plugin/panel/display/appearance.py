@@ -152,7 +152,7 @@ class AppearanceSection(QWidget):  # type: ignore[misc]
         self.legend.setTextFormat(Qt.TextFormat.RichText)
         self.gradient = QLabel()
         self.clip = ClipControls(session)
-        self.axis = AxisControl(session, show_warning)
+        self.axis = AxisControl(session)
         colour_by, *others = self.controls
         chosen = self.axis, self.volume_choice, self.value_choice
         self.form = form([colour_by, *chosen, *others, *self.clip.controls])

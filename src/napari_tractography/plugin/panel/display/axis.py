@@ -5,7 +5,7 @@ Called by the Display section, which shows it where the colour is an angle about
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -16,6 +16,7 @@ from qtpy.QtWidgets import QLabel
 
 from ....maps.angles import Axis
 from ...layers.on_volume import OnVolume
+from ...notices import show_warning
 from ...session.seed_mouse import CLICK_PIXELS, NO_VOLUME, NOTHING_BRIGHT, first_bright_voxel
 from ...session.session import Session
 from ...space.display import DisplaySpace
@@ -51,16 +52,13 @@ def _pieces(axis: Axis, space: DisplaySpace) -> NDArray[np.float64]:
 
 
 class AxisControl:
-    """A button that lets two clicks draw the axis; its value is the axis.
-
-    `missed` takes a sentence that says why a click drew nothing.
-    """
+    """A button that lets two clicks draw the axis; its value is the axis."""
 
     changed = Signal(object)  # Axis or None
 
-    def __init__(self, session: Session, missed: Callable[[str], None]) -> None:
+    def __init__(self, session: Session) -> None:
         self.name, self.label, self.tooltip = "axis", "Axis", HELP
-        self._session, self._missed = session, missed
+        self._session = session
         self._value: Axis | None = None
         self._ends: list[NDArray[np.float64]] = []
         self._line: AxisLine | None = None
@@ -133,15 +131,15 @@ class AxisControl:
         if len(displayed) == 3:
             layer = self._session.fod_layer
             if layer is None or direction is None:
-                self._missed(NO_VOLUME)
+                show_warning(NO_VOLUME)
                 return
             end_position = first_bright_voxel(layer, position, direction, displayed)
         if end_position is None:
-            self._missed(NOTHING_BRIGHT)
+            show_warning(NOTHING_BRIGHT)
             return
         end = self._session.space.to_world(end_position[None])[0]
         if self._ends and np.allclose(end, self._ends[0], rtol=0, atol=1e-9):
-            self._missed("Both ends of the axis are at the same place; click another for one.")
+            show_warning("Both ends of the axis are at the same place; click another for one.")
             return
         self._ends.append(end)
         if len(self._ends) == 2:

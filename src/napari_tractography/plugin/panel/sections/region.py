@@ -35,6 +35,7 @@ from ...layers.region_entries import ROLE_COLOURS, Entry
 from ...layers.spheres import Spheres
 from ...layers.volume_layers import mask_layers, voxels_of
 from ...listening import Listening
+from ...notices import show_warning
 from ...session.region_layers import SPHERE_RADIUS_MM, STEERING
 from ...session.session import Session
 from ...space.display import DisplaySpace
@@ -75,18 +76,14 @@ ROLES_HELP = " ".join(f"{role.capitalize()}: {ROLE_HELP[role].lower()}" for role
 class RegionSection(QWidget):  # type: ignore[misc]
     """The table of regions, what adds to it, and the rule of the include regions.
 
-    `refused` takes a sentence that says why something cannot be; `run_between` tracks between the
-    two regions that the session has chosen.
+    `run_between` tracks between the two regions that the session has chosen.
     """
 
     inactive_added = Signal()
 
-    def __init__(
-        self, session: Session, refused: Callable[[str], None], run_between: Callable[[], None]
-    ) -> None:
+    def __init__(self, session: Session, run_between: Callable[[], None]) -> None:
         super().__init__()
         self.session = session
-        self._refused = refused
         self._run_between = run_between
         self._shown: list[Entry] = []
         self._kinds: list[str] = []  # of the rows
@@ -329,7 +326,7 @@ class RegionSection(QWidget):  # type: ignore[misc]
         try:
             action(*arguments)
         except TractographyError as error:
-            self._refused(str(error))
+            show_warning(str(error))
 
 
 class _Table(QTableWidget):  # type: ignore[misc]

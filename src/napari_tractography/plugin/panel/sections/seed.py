@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -77,9 +77,9 @@ def next_step(session: Session) -> str:
 
 
 class SeedSection(QWidget):  # type: ignore[misc]
-    """What the Seeds section holds; `refused` takes a sentence on why what was typed is refused."""
+    """What the Seeds section holds."""
 
-    def __init__(self, session: Session, refused: Callable[[str], None]) -> None:
+    def __init__(self, session: Session) -> None:
         super().__init__()
         self.session = session
         self.controls = parameter_controls(seeding_specs())
@@ -96,7 +96,7 @@ class SeedSection(QWidget):  # type: ignore[misc]
         self.hint = wrapped()
         self.hint.setMinimumHeight(2 * self.hint.fontMetrics().lineSpacing() + 4)
         self.clear = button("Remove all", "Remove all seeds.", session.clear_seeds)
-        self.table = SeedTable(session, refused)
+        self.table = SeedTable(session)
         named["seed_mask"] = self.mask_choice
         self._rows = {name: named[name] for name in SHOWN_FOR}
         marked = {name: spec for name, spec in SPECS.items() if name in SHOWN_FOR}

@@ -6,7 +6,6 @@ value that all seeds have in common, and shows it. Used by the Seeds section of 
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -26,6 +25,7 @@ from ....errors import InvalidSeedsError, TractographyError
 from ....geometry.units import per_mm, shown_unit, symbol
 from ...flag import Flag
 from ...listening import Listening
+from ...notices import show_warning
 from ...session.session import Session
 from ...session.wanted import OWN_SPECS
 from ...space.orientation_labels import axes_of
@@ -43,15 +43,11 @@ Role = Qt.ItemDataRole
 
 
 class SeedModel(QAbstractTableModel):  # type: ignore[misc]
-    """The seeds of a session, one a row; what is typed goes to their layer.
+    """The seeds of a session, one a row; what is typed goes to their layer."""
 
-    `refused` takes a sentence that says why a value that was typed is refused.
-    """
-
-    def __init__(self, session: Session, refused: Callable[[str], None]) -> None:
+    def __init__(self, session: Session) -> None:
         super().__init__()
         self._session = session
-        self._refused = refused
         self.text_colour = QColor("grey")
         self._positions = np.empty((0, 3))
         self._own = session.seeds.own
@@ -133,7 +129,7 @@ class SeedModel(QAbstractTableModel):  # type: ignore[misc]
         try:
             self._take(index.row(), index.column(), text)
         except TractographyError as error:
-            self._refused(str(error))
+            show_warning(str(error))
             return False
         return True
 
@@ -153,13 +149,13 @@ class SeedModel(QAbstractTableModel):  # type: ignore[misc]
 class SeedTable(QTableView):  # type: ignore[misc]
     """The table; Delete removes the seeds of the rows that are selected."""
 
-    def __init__(self, session: Session, refused: Callable[[str], None]) -> None:
+    def __init__(self, session: Session) -> None:
         super().__init__()
         self._session = session
         self._following = Flag()  # whether one selection is taking over the other
         self._layer: Any = None
         self._of_layer = Listening()
-        self.seeds = SeedModel(session, refused)
+        self.seeds = SeedModel(session)
         self.setModel(self.seeds)
         self.setToolTip(
             "Each seed can have a radius and a number of its own; empty a cell for the value "
