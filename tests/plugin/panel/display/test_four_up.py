@@ -41,7 +41,7 @@ def panes(panel):
 
 
 def pressed(panel):
-    return [name for name, one in panel.scene.bar.buttons.items() if one.isChecked()]
+    return [name for name, one in panel.scene.views.items() if one.isChecked()]
 
 
 def seed_at(panel):
@@ -67,17 +67,17 @@ def picture(panel, name):
 
 
 def test_the_bar_says_what_is_in_view_and_turns_to_it(panel):
-    viewer, bar = panel.viewer, panel.scene.bar
+    viewer, views = panel.viewer, panel.scene.views
     assert pressed(panel) == [FOUR_UP]
     for name in PLANES:
-        QTest.mouseClick(bar.buttons[name], LEFT)
+        QTest.mouseClick(views[name], LEFT)
         assert pressed(panel) == [name]
-        QTest.mouseClick(bar.buttons[name], LEFT)  # again
+        QTest.mouseClick(views[name], LEFT)  # again
         assert pressed(panel) == [name]
         if name in ORDERS:
             assert viewer.dims.order == ORDERS[name]
     for name in SIDES:
-        panel.scene.views[name].click()
+        views[name].click()
         assert pressed(panel) == [FOUR_UP]
     viewer.dims.ndisplay = 2  # by napari's button
     assert pressed(panel) == ["axial"]

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 import numpy as np
 from napari.layers import Layer
-from qtpy.QtWidgets import QCheckBox, QPushButton, QWidget
+from qtpy.QtWidgets import QCheckBox, QWidget
 
 from ....maps.fod_peaks import fod_peaks
 from ....model.fod import Fod
@@ -39,27 +38,6 @@ from .four_up import CanvasFrame, FourUp
 from .region_outlines import RegionOutlines
 from .ruler import Ruler
 from .slices import SLICES_SPEC, SlicesBox
-
-
-class PlaneBar(QWidget):  # type: ignore[misc]
-    """Buttons of the planes, 3-D and all together; what is in view is pressed.
-
-    Beside them another button, which is pressed by itself.
-    """
-
-    def __init__(self, show: Callable[[str], None], other: QPushButton) -> None:
-        super().__init__()
-        self.buttons = {
-            name: button(name, VIEW_HELP[name], partial(show, name), is_checkable=True)
-            for name in PLANES
-        }
-        parts = map(shrinkable, (*self.buttons.values(), other))
-        beside(self, *parts, spacing=2).setContentsMargins(2, 0, 2, 2)
-
-    def mark(self, view: str | None) -> None:
-        for name, one in self.buttons.items():
-            one.setChecked(name == view)
-
 
 NARROW = 48  # pixels
 PEAKS_MS = 200  # after the last move of the slider
@@ -101,14 +79,18 @@ class ViewSection(QWidget):  # type: ignore[misc]
         self.peaks: Layer | None = None
         self.labels: OrientationLabels | None = None
         self.ruler = Ruler(session, mouse)
-        self.bar = PlaneBar(self.show_view, self.ruler.button)
-        sides = {
+        self.views = {
             name: shrinkable(button(name, VIEW_HELP[name], partial(self.show_view, name)))
-            for name in SIDES
+            for name in (*PLANES, *SIDES)
         }
-        for one in sides.values():
-            one.setMinimumWidth(NARROW)
-        self.views = {**self.bar.buttons, **sides}
+        for name in PLANES:  # that of what is in view is pressed
+            self.views[name].setCheckable(True)
+        for name in SIDES:
+            self.views[name].setMinimumWidth(NARROW)
+        planes, sides = ([self.views[name] for name in names] for names in (PLANES, SIDES))
+        self.bar = QWidget()  # above the canvas, where there is one
+        bar_layout = beside(self.bar, *planes, shrinkable(self.ruler.button), spacing=2)
+        bar_layout.setContentsMargins(2, 0, 2, 2)
         self.slices = SlicesBox(session)
         self.four_up = FourUp(session, self.slices, mouse, self.ruler)
         for part in (self.ruler, self.four_up):
@@ -126,7 +108,7 @@ class ViewSection(QWidget):  # type: ignore[misc]
         self.kept_controls = [*self.controls, self.slices.switch]  # of KEPT_SPECS
         self.form = form(self.controls)
         boxes = row(self.glyphs_box, self.peaks_box)
-        stack(self, self.bar, row(*sides.values()), self.slices, boxes, self.form)
+        stack(self, self.bar, row(*sides), self.slices, boxes, self.form)
         self.glyphs_box.toggled.connect(self._on_glyphs)
         self.peaks_box.toggled.connect(self._on_peaks)
         on_change(self.controls, self._on_controls)
@@ -147,7 +129,7 @@ class ViewSection(QWidget):  # type: ignore[misc]
             self.labels = OrientationLabels(self.viewer, canvas)
             self._frame = CanvasFrame(canvas, self.bar, self.four_up.panes)
         self.ruler.open(None if self._frame is None else self._frame.canvas)
-        self.bar.buttons[FOUR_UP].setVisible(self._frame is not None)
+        self.views[FOUR_UP].setVisible(self._frame is not None)
         self._on_view()
         self._listening.open()
         self.slices.open()
@@ -188,7 +170,9 @@ class ViewSection(QWidget):  # type: ignore[misc]
         """Press the button of what is in view; slices beside 3-D go with it."""
         if self.viewer.dims.ndisplay != 3:
             self._leave_four_up()
-        self.bar.mark(FOUR_UP if self.four_up.is_open else plane_in_view(self.viewer))
+        shown = FOUR_UP if self.four_up.is_open else plane_in_view(self.viewer)
+        for name in PLANES:
+            self.views[name].setChecked(name == shown)
 
     def move_to_mouse(self) -> None:
         """Move the crosshair, in which all slices meet, to what is under the mouse."""
