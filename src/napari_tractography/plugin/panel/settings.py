@@ -43,10 +43,7 @@ OF_THE_VOLUME = {"slab_mm"}  # follows the voxels of the volume that is opened
 
 PANEL_SPECS = (
     ParameterSpec(
-        name="live",
-        label="Live",
-        default=False,
-        help="Track again whenever a seed or a parameter changes.",
+        "live", "Live", False, "Track again whenever a seed or a parameter changes.",
     ),
     BACKEND_SPEC,
     replace(
@@ -57,25 +54,19 @@ PANEL_SPECS = (
         help="How many threads track on the CPU; 0 is one a processor.",
     ),
     ParameterSpec(
-        name="open_sections",
-        label="Open sections",
-        default="",
-        help="The sections that are unfolded, with commas; empty for those that are at first.",
+        "open_sections", "Open sections", "",
+        "The sections that are unfolded, with commas; empty for those that are at first.",
     ),
     ParameterSpec(
-        name="three_docks",
-        label="Panel in three docks",
-        default=False,
-        help="Have the bundles, and what shows and measures them, in docks of their own.",
+        "three_docks", "Panel in three docks", False,
+        "Have the bundles, and what shows and measures them, in docks of their own.",
     ),
     ParameterSpec(
-        name="kept_defaults",
-        label="Kept defaults",
-        default="",
-        help="Tracking parameters, with commas, that keep their default for every FOD; step, cone, "
+        "kept_defaults", "Kept defaults", "",
+        "Tracking parameters, with commas, that keep their default for every FOD; step, cone, "
         "floor and lengths that are at their defaults and not named here follow the FOD.",
     ),
-)
+)  # fmt: skip
 
 
 def kept_specs() -> dict[str, tuple[str, Sequence[ParameterSpec]]]:

@@ -77,55 +77,34 @@ def display_specs() -> tuple[ParameterSpec, ...]:
     meanings = "; ".join(f"{name}: {text}" for name, text in colour_help().items())
     return (
         ParameterSpec(
-            name="colour_by",
-            label="Colour by",
-            default="direction",
+            "colour_by", "Colour by", "direction",
+            f"What the colour of a streamline stands for. {meanings}.",
             choices=tuple(colour_help()),
-            help=f"What the colour of a streamline stands for. {meanings}.",
         ),
         ParameterSpec(
-            name="colour",
-            label="Colour",
-            default=QColor.fromRgbF(*DEFAULT_COLOUR).name(),
-            help=f"The colour of all streamlines where they have {ONE_COLOUR}.",
+            "colour", "Colour", QColor.fromRgbF(*DEFAULT_COLOUR).name(),
+            f"The colour of all streamlines where they have {ONE_COLOUR}.",
         ),
         ParameterSpec(
-            name="cluster_mm",
-            label="Cluster distance",
-            default=DISTANCE_MM,
-            unit="mm",
-            minimum=1.0,
-            maximum=200.0,
-            increment=1.0,
-            slider=(2.0, 40.0),
-            is_scaled=True,
-            help="Streamlines farther apart than this, on average along them, are in different "
+            "cluster_mm", "Cluster distance", DISTANCE_MM,
+            "Streamlines farther apart than this, on average along them, are in different "
             "clusters.",
+            unit="mm", minimum=1.0, maximum=200.0, increment=1.0, slider=(2.0, 40.0),
+            is_scaled=True,
         ),
         WIDTH_SPEC,
         ParameterSpec(
-            name="opacity",
-            label="Opacity",
-            default=1.0,
-            minimum=0.0,
-            maximum=1.0,
-            increment=0.05,
-            slider=(0.0, 1.0),
-            help="1 hides what is behind a line, 0 hides the line.",
+            "opacity", "Opacity", 1.0, "1 hides what is behind a line, 0 hides the line.",
+            minimum=0.0, maximum=1.0, increment=0.05, slider=(0.0, 1.0),
         ),
         LIGHT_SPEC,
         SLAB_SPEC,
         ParameterSpec(
-            name="max_vertices",
-            label="Show at most",
-            default=MAX_VERTICES,
-            unit="pts",
-            minimum=1000,
-            maximum=100_000_000,
-            increment=100_000,
-            help="Of more points an even random part of the streamlines is shown; all are kept.",
+            "max_vertices", "Show at most", MAX_VERTICES,
+            "Of more points an even random part of the streamlines is shown; all are kept.",
+            unit="pts", minimum=1000, maximum=100_000_000, increment=100_000,
         ),
-    )
+    )  # fmt: skip
 
 
 class AppearanceSection(QWidget):  # type: ignore[misc]

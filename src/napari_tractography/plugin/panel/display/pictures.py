@@ -48,32 +48,17 @@ def _figure_spec(spec: ParameterSpec) -> ParameterSpec:
 FIGURE_SPECS = tuple(_figure_spec(spec) for spec in specs_of(Figure))
 MOVIE_SPECS = (
     ParameterSpec(
-        name="movie_seconds",
-        label="Length",
-        default=3.0,
-        unit="s",
-        minimum=0.1,
-        maximum=120.0,
-        increment=1.0,
-        help="How long one turn takes.",
+        "movie_seconds", "Length", 3.0, "How long one turn takes.",
+        unit="s", minimum=0.1, maximum=120.0, increment=1.0,
     ),
     ParameterSpec(
-        name="movie_width",
-        label="Width",
-        default=800.0,
-        unit="px",
-        minimum=64.0,
-        maximum=4096.0,
-        increment=100.0,
-        help="Pixels across; the height follows the canvas.",
+        "movie_width", "Width", 800.0, "Pixels across; the height follows the canvas.",
+        unit="px", minimum=64.0, maximum=4096.0, increment=100.0,
     ),
     ParameterSpec(
-        name="movie_letters",
-        label="Letters",
-        default=True,
-        help="Write R, L, A, P, S, I at the edges of every picture.",
+        "movie_letters", "Letters", True, "Write R, L, A, P, S, I at the edges of every picture.",
     ),
-)
+)  # fmt: skip
 
 
 def figure_of(controls: Sequence[Any]) -> Figure:
@@ -127,29 +112,18 @@ def option_form(controls: Sequence[Any], home: QWidget) -> QWidget:
 
 PICTURE_SPECS = (
     ParameterSpec(
-        name="picture_scale",
-        label="Scale",
-        default=1.0,
-        unit="x",
-        minimum=1.0,
-        maximum=8.0,
-        increment=1.0,
-        help="Pixels of a screenshot for each pixel of the canvas, along each side; lines get as "
+        "picture_scale", "Scale", 1.0,
+        "Pixels of a screenshot for each pixel of the canvas, along each side; lines get as "
         "much wider.",
+        unit="x", minimum=1.0, maximum=8.0, increment=1.0,
     ),
     ParameterSpec(
-        name="transparent",
-        label="Transparent",
-        default=False,
-        help="Leave the background of a screenshot out.",
+        "transparent", "Transparent", False, "Leave the background of a screenshot out.",
     ),
     ParameterSpec(
-        name="picture_letters",
-        label="Letters",
-        default=True,
-        help="Write R, L, A, P, S, I at the edges of a screenshot.",
+        "picture_letters", "Letters", True, "Write R, L, A, P, S, I at the edges of a screenshot.",
     ),
-)
+)  # fmt: skip
 KEPT_SPECS = (*PICTURE_SPECS, *FIGURE_SPECS, *MOVIE_SPECS)
 AS_SHOWN = "PNG, as the canvas shows it now."
 

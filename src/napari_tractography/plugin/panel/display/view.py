@@ -44,27 +44,15 @@ PEAKS_MS = 200  # after the last move of the slider
 
 GLYPH_SPECS = (
     ParameterSpec(
-        name="glyph_scale",
-        label="Glyph size",
-        default=1.0,
-        unit="voxels",
-        minimum=0.05,
-        maximum=20.0,
-        increment=0.1,
-        slider=(0.1, 4.0),
-        help="Width of a usual glyph; it grows with the square root of the largest amplitude.",
+        "glyph_scale", "Glyph size", 1.0,
+        "Width of a usual glyph; it grows with the square root of the largest amplitude.",
+        unit="voxels", minimum=0.05, maximum=20.0, increment=0.1, slider=(0.1, 4.0),
     ),
     ParameterSpec(
-        name="glyph_floor",
-        label="Shown from",
-        default=0.05,
-        minimum=0.0,
-        maximum=10.0,
-        increment=0.01,
-        slider=(0.0, 0.5),
-        help="Glyphs and peaks leave out smaller FOD amplitudes.",
+        "glyph_floor", "Shown from", 0.05, "Glyphs and peaks leave out smaller FOD amplitudes.",
+        minimum=0.0, maximum=10.0, increment=0.01, slider=(0.0, 0.5),
     ),
-)
+)  # fmt: skip
 KEPT_SPECS = (*GLYPH_SPECS, SLICES_SPEC)
 
 

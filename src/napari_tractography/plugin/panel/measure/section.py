@@ -46,15 +46,11 @@ CHOSEN = (
 )
 STALE = "The bundles have changed since: Measure again."
 ERROR_SPEC = ParameterSpec(
-    name="wanted_error",
-    label="Wanted error",
-    default=0.002,
-    minimum=1e-6,
-    maximum=0.5,
-    increment=0.001,
-    help="Of a visitation map: how large the standard error of the probability may be; what stands "
+    "wanted_error", "Wanted error", 0.002,
+    "Of a visitation map: how large the standard error of the probability may be; what stands "
     "below says how many more streamlines that takes.",
-)
+    minimum=1e-6, maximum=0.5, increment=0.001,
+)  # fmt: skip
 SCALAR_HELP = "The image, such as FA, that tables and profiles average, sampled along streamlines."
 LABELS_HELP = "The parcellation whose labels a connectome joins."
 GRID_HELP = (

@@ -48,39 +48,20 @@ WAIT_MS = 120  # after the last move of the slider
 MAX_LIKE_MM = 50.0
 CLICK_MM = 5.0  # radius of a sphere that was clicked and not drawn
 OUTLIER_SPEC = ParameterSpec(
-    name="outlier_mm",
-    label="Outliers beyond",
-    default=MAX_LIKE_MM,
-    unit="mm",
-    minimum=0.5,
-    maximum=200.0,
-    increment=0.5,
-    slider=(0.5, MAX_LIKE_MM),
-    is_scaled=True,
-    help="Select streamlines that run farther than this from the others of their bundle.",
-)
+    "outlier_mm", "Outliers beyond", MAX_LIKE_MM,
+    "Select streamlines that run farther than this from the others of their bundle.",
+    unit="mm", minimum=0.5, maximum=200.0, increment=0.5, slider=(0.5, MAX_LIKE_MM), is_scaled=True,
+)  # fmt: skip
 LIKE_SPEC = ParameterSpec(
-    name="like_mm",
-    label="Like within",
-    default=6.0,
-    unit="mm",
-    minimum=0.5,
-    maximum=200.0,
-    increment=0.5,
-    slider=(0.5, 30.0),
-    is_scaled=True,
-    help="Mean closest distance, of More like these, to the nearest selected streamline.",
-)
+    "like_mm", "Like within", 6.0,
+    "Mean closest distance, of More like these, to the nearest selected streamline.",
+    unit="mm", minimum=0.5, maximum=200.0, increment=0.5, slider=(0.5, 30.0), is_scaled=True,
+)  # fmt: skip
 WEIGHT_SPEC = ParameterSpec(
-    name="min_weight",
-    label="Least weight",
-    default=0.0,
-    minimum=0.0,
-    maximum=1e9,
-    increment=0.05,
-    slider=(0.0, 5.0),
-    help="Streamlines of a smaller weight are not shown, and not saved.",
-)
+    "min_weight", "Least weight", 0.0,
+    "Streamlines of a smaller weight are not shown, and not saved.",
+    minimum=0.0, maximum=1e9, increment=0.05, slider=(0.0, 5.0),
+)  # fmt: skip
 WEIGHT_QUANTILE = 0.99  # of the weights, up to which the slider goes
 TEXT_ENDINGS = (".txt", ".csv")  # that weights mostly have; any other text is read as well
 # (axis of the viewer from the last three, which side of the slice is cut off, what to call it)
