@@ -85,7 +85,7 @@ def test_a_panel_that_is_opened_again_is_as_it_was(panel: Any, qtbot: Any) -> No
     again = TractographyPanel(viewer)
     assert not again.docks.parts  # it is in no dock yet
     viewer.window.add_dock_widget(again, name="Tractography", area="right")
-    qtbot.waitUntil(lambda: again.docks.parts)
+    qtbot.waitUntil(lambda: bool(again.docks.parts))
     lie_still(again)
     again.settings.restore_defaults()
     assert not again.docks.parts
