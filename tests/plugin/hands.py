@@ -76,14 +76,6 @@ def is_let_go(reference: weakref.ref[Any]) -> bool:
     return False
 
 
-def printed_by(script: str) -> str:
-    """What a script prints, run here."""
-    printed = io.StringIO()
-    with contextlib.redirect_stdout(printed):
-        exec(compile(script, "copied", "exec"), {})
-    return printed.getvalue().strip()
-
-
 def lie_still(panel: QWidget) -> None:
     """Let the loop of events turn until everything in the window of a panel has its place."""
 

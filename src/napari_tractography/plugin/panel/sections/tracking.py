@@ -6,7 +6,7 @@ Called by the panel, which puts the two forms in the sections Tracking and More 
 from __future__ import annotations
 
 import html
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from functools import partial
 from typing import Any
 
@@ -74,7 +74,7 @@ def measured_dialog(parent: QWidget) -> QDialog:
     return dialog
 
 
-def _line(tag: str, name: str, cells: Iterable[str]) -> str:
+def _line(tag: str, name: str, cells: Collection[str]) -> str:
     of_cells = "".join(f"<{tag} align=center>{html.escape(cell)}</{tag}>" for cell in cells)
     return f"<tr><{tag} align=left>{html.escape(name)}</{tag}>{of_cells}</tr>"
 
@@ -186,7 +186,7 @@ class TrackingSection(QWidget):  # type: ignore[misc]
         if not self._is_showing:
             self._attempt(lambda: self.session.set_by_hand({name: value}))
 
-    def _forget(self, names: Iterable[str]) -> None:
+    def _forget(self, names: Collection[str]) -> None:
         self._attempt(lambda: self.session.forget_by_hand(names))
 
     def _attempt(self, change: Callable[[], None]) -> None:
