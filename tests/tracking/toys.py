@@ -24,11 +24,22 @@ SKEWED = np.array(
 )
 
 
-def lobes(directions: np.ndarray, lmax: int, sharpness: float = 0.02) -> np.ndarray:
-    """SH coefficients (..., n) of one smooth lobe along each of (..., 3) RAS+ unit vectors."""
+def degrees_of(lmax: int, is_asymmetric: bool = False) -> np.ndarray:
+    """The degree of each coefficient."""
+    every = np.arange(0, lmax + 1, 1 if is_asymmetric else 2)
+    return np.repeat(every, 2 * every + 1)
+
+
+def lobes(
+    directions: np.ndarray, lmax: int, sharpness: float = 0.02, *, is_asymmetric: bool = False
+) -> np.ndarray:
+    """SH coefficients (..., n) of one smooth lobe along each of (..., 3) RAS+ unit vectors.
+
+    Of all degrees it is a lobe to one side, with nothing to the other.
+    """
     shape = np.shape(directions)[:-1]
-    degrees = np.concatenate([np.full(2 * deg + 1, deg) for deg in range(0, lmax + 1, 2)])
-    matrix = sh_matrix(np.reshape(directions, (-1, 3)), lmax, "tournier07")
+    degrees = degrees_of(lmax, is_asymmetric)
+    matrix = sh_matrix(np.reshape(directions, (-1, 3)), lmax, "tournier07", is_asymmetric)
     return (matrix * np.exp(-sharpness * degrees * (degrees + 1))).reshape(*shape, -1)
 
 
@@ -68,7 +79,9 @@ def arc_fod(shape=(16, 16, 5), affine=None, lmax=8) -> Fod:
     return Fod(values, affine, name="arc")
 
 
-def random_fod(lmax: int, *, shape=(4, 4, 4), affine=None, seed=0) -> Fod:
+def random_fod(
+    lmax: int, *, shape=(4, 4, 4), affine=None, seed=0, is_asymmetric: bool = False
+) -> Fod:
     """Every voxel its own random lobes on a positive floor, with negative parts; one is empty.
 
     ::
@@ -78,14 +91,16 @@ def random_fod(lmax: int, *, shape=(4, 4, 4), affine=None, seed=0) -> Fod:
         * ~ *
     """
     rng = np.random.default_rng(seed)
-    degrees = np.concatenate([np.full(2 * deg + 1, deg) for deg in range(0, lmax + 1, 2)])
+    degrees = degrees_of(lmax, is_asymmetric)
     values = rng.normal(size=(*shape, len(degrees))) / np.sqrt(degrees + 1.0)
     values[..., 0] = rng.uniform(0.3, 2.0, size=shape)
     values[0, 0, 0] = 0
     return Fod(values, np.eye(4) if affine is None else affine, name="random")
 
 
-def crossing_fod(*, shape=(4, 4, 4), affine=None, seed=0, lmax=8) -> Fod:
+def crossing_fod(
+    *, shape=(4, 4, 4), affine=None, seed=0, lmax=8, is_asymmetric: bool = False
+) -> Fod:
     """Every voxel three lobes, along directions of its own, the weakest half as strong.
 
     ::
@@ -97,7 +112,7 @@ def crossing_fod(*, shape=(4, 4, 4), affine=None, seed=0, lmax=8) -> Fod:
     units = rng.normal(size=(*shape, 3, 3))
     units /= np.linalg.norm(units, axis=-1, keepdims=True)
     weights = rng.uniform(0.5, 1.0, size=(*shape, 3, 1))
-    values = (lobes(units, lmax) * weights).sum(axis=-2)
+    values = (lobes(units, lmax, is_asymmetric=is_asymmetric) * weights).sum(axis=-2)
     return Fod(values, np.eye(4) if affine is None else affine, name="crossings")
 
 

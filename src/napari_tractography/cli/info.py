@@ -50,7 +50,9 @@ def run(options: argparse.Namespace) -> int:
     print(f"spans       {_point(low)} to {_point(high)} mm (RAS+)")
     print(f"orientation {fod.grid.orientation}")
     if fod.vectors is None:
-        print(f"harmonics   lmax {fod.lmax}, {fod.values.shape[1]} coefficients, {fod.basis}")
+        odd = ", odd degrees too: asymmetric" if fod.is_asymmetric else ""
+        n = fod.values.shape[1]
+        print(f"harmonics   lmax {fod.lmax}, {n} coefficients{odd}, {fod.basis}")
         print(f"frame       {fod.frame} axes")
     else:
         if fod.n_vectors:

@@ -13,7 +13,7 @@ from ..errors import InvalidParameterError
 from . import peaks, sh, structure_tensors, tensors
 from .input_kind import UNCLEAR, InputKind, Kind, Sample
 from .readings import AUTO, TRACKED
-from .sh import MAX_LMAX
+from .sh import FULL_COUNTS, MAX_LMAX, N_FIRST_FULL, even_columns
 
 # Of the sum of the absolute values that follow the first volume, what is negative: in images a
 # little after interpolation, in FODs of fibres in several directions a third or more.
@@ -40,7 +40,6 @@ MASKS = Kind("masks", "masks", "give the FOD here, and masks for seeds and regio
 MAP = Kind("map", "a single map without directions", "give an FOD with 6 volumes or more")
 OTHERS = (
     tensors.KURTOSIS,
-    sh.ASYMMETRIC,
     SERIES,
     DWI,
     AMPLITUDES,
@@ -90,7 +89,7 @@ def recognise(values: NDArray[np.float32], n_volumes: int) -> Kind:
     sample = Sample.of(values, n_volumes)
     if len(sample.whole) and _are_masks(sample.whole):
         return MASKS
-    if len(sample.whole) and _are_images(sample.whole):
+    if len(sample.whole) and _are_images(sample.whole, n_volumes):
         return SERIES
     recognisers = (kind.recognise for kind in INPUT_KINDS if kind.recognise is not None)
     return next((found for recognise in recognisers if (found := recognise(sample))), UNCLEAR)
@@ -100,21 +99,24 @@ def _are_masks(values: NDArray[np.float64]) -> bool:
     return bool(values.min() >= 0 and len(np.unique(values)) <= 2)
 
 
-def _are_images(values: NDArray[np.float64]) -> bool:
+def _are_images(values: NDArray[np.float64], n_volumes: int) -> bool:
     """Tell whether hardly anything is negative, where in an FOD much would be.
 
     No coefficient is negative where all fibres run nearly along z and in a plane with x; but then
     those of order 0 are large, and those of the orders of one sign vanish.
     """
     sizes = np.abs(values[:, 1:]).sum(axis=0)
-    orders = np.concatenate([np.arange(-lmax, lmax + 1) for lmax in range(2, MAX_LMAX + 1, 2)])
+    is_full = n_volumes in FULL_COUNTS
+    degrees = range(1, MAX_LMAX + 1) if is_full else range(2, MAX_LMAX + 1, 2)
+    orders = np.concatenate([np.arange(-degree, degree + 1) for degree in degrees])
     orders = np.resize(orders, len(sizes))  # as many as there are, in a DWI any number
     total = sizes.sum()
+    even = values[:, even_columns(N_FIRST_FULL)] if is_full else values
     of_one_sign = min(sizes[orders < 0].sum(), sizes[orders > 0].sum())
     if (
         of_one_sign <= VANISHING * total
         and sizes[orders == 0].sum() >= LARGE * total
-        and sh.anisotropy(values) >= MIN_ANISOTROPY_OF_A_LOBE
+        and sh.anisotropy(even) >= MIN_ANISOTROPY_OF_A_LOBE
     ):
         return False
     negative = -values[:, 1:].clip(max=0).sum()

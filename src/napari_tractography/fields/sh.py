@@ -1,4 +1,4 @@
-"""Real, even spherical harmonics (SH): the bases in use, and their axes.
+"""Real spherical harmonics (SH), even ones or all: the bases in use, and their axes.
 
 Evaluated by DIPY. Read by :mod:`napari_tractography.model.fod`, which holds coefficients.
 """
@@ -20,7 +20,7 @@ from .readings import BASES, DEFAULT_FRAMES, FRAMES
 MAX_LMAX = 16
 SH_COUNTS = {(lmax + 1) * (lmax + 2) // 2: lmax for lmax in range(0, MAX_LMAX + 1, 2)}
 
-# Of all degrees, odd ones as well, as asymmetric FODs have them.
+# Of all degrees, odd ones as well, as asymmetric FODs have them. None is in the other table.
 FULL_COUNTS = {(lmax + 1) ** 2: lmax for lmax in range(2, MAX_LMAX + 1, 2)}
 N_FIRST_FULL = 9  # degrees 0, 1 and 2
 MIN_FULL, MARGIN_OF_FULL = 0.95, 1.2  # of the amplitudes, of the power of a degree
@@ -38,8 +38,29 @@ MAX_RESIDUE_OF_PARALLEL = 1e-3  # relative to the root mean square of voxels
 N_DIRECTIONS = 200
 
 
-def sh_matrix(units: ArrayLike, lmax: int, basis: str) -> NDArray[np.float64]:
-    """Evaluate the real, even spherical harmonics: (n, n_coefficients) float64.
+def degrees_of(n_coefficients: int) -> tuple[int, bool]:
+    """Return the largest degree of so many coefficients, and whether odd ones are among them."""
+    if n_coefficients in FULL_COUNTS:
+        return FULL_COUNTS[n_coefficients], True
+    return SH_COUNTS[n_coefficients], False
+
+
+def n_coefficients_of(lmax: int, is_asymmetric: bool = False) -> int:
+    """Return how many coefficients there are up to a degree, of even degrees or of all."""
+    return (lmax + 1) ** 2 if is_asymmetric else (lmax + 1) * (lmax + 2) // 2
+
+
+def even_columns(n_coefficients: int) -> NDArray[np.int64]:
+    """Return which of so many coefficients are of even degrees."""
+    lmax, is_asymmetric = degrees_of(n_coefficients)
+    every = np.arange(0, lmax + 1, 1 if is_asymmetric else 2)
+    return np.flatnonzero(np.repeat(every, 2 * every + 1) % 2 == 0)
+
+
+def sh_matrix(
+    units: ArrayLike, lmax: int, basis: str, is_asymmetric: bool = False
+) -> NDArray[np.float64]:
+    """Evaluate the real spherical harmonics: (n, n_coefficients) float64.
 
     Parameters
     ----------
@@ -51,6 +72,8 @@ def sh_matrix(units: ArrayLike, lmax: int, basis: str) -> NDArray[np.float64]:
         One of :data:`BASES`. "tournier07" is MRtrix3's (Tournier et al., NeuroImage 202, 2019),
         "descoteaux07" DIPY's (Descoteaux et al., MRM 58, 2007); the legacy forms are those of
         MRtrix 0.2 and of older DIPY.
+    is_asymmetric : bool
+        All degrees, one after the other, as DIPY's full basis has them; else the even ones.
     """
     x, y, z = np.asarray(units, dtype=np.float64).T
     polar = np.arccos(np.clip(z / np.sqrt(x * x + y * y + z * z), -1.0, 1.0))
@@ -59,7 +82,7 @@ def sh_matrix(units: ArrayLike, lmax: int, basis: str) -> NDArray[np.float64]:
     from dipy.reconst.shm import real_sh_descoteaux, real_sh_tournier
 
     evaluate = real_sh_tournier if basis.startswith("tournier07") else real_sh_descoteaux
-    matrix, orders, _ = evaluate(lmax, polar, azimuth, legacy=False)
+    matrix, orders, _ = evaluate(lmax, polar, azimuth, full_basis=is_asymmetric, legacy=False)
     # DIPY warns at each use of its legacy forms and will drop them: they are the present ones up
     # to a factor a column.
     if basis == "tournier07_legacy":  # not normalised
@@ -79,10 +102,11 @@ def check_fod_shape(shape: Sequence[int], name: str) -> None:
             f"{name} has {len(shape)} dimensions of shape {tuple(shape)}; an FOD volume is 4-D, "
             "with spherical-harmonic coefficients along the last axis."
         )
-    if shape[3] not in SH_COUNTS:
+    if not suits(shape[3]):
         raise InvalidFodError(
             f"{name} has {shape[3]} volumes, which is no count of even spherical "
-            "harmonics (1, 6, 15, 28, 45, 66, 91, ...); give an FOD such as wmfod.nii.gz."
+            "harmonics (1, 6, 15, 28, 45, 66, 91, ...) nor of those of all degrees (9, 25, 49, 81, "
+            "...); give an FOD such as wmfod.nii.gz."
         )
 
 
@@ -163,8 +187,8 @@ def recognise(sample: Sample) -> Kind | None:
     The power of degree 2 is then at most five times that of degree 0, twice as much in
     tournier07_legacy.
     """
-    if sample.n_volumes in FULL_COUNTS and _is_full(sample):
-        return ASYMMETRIC
+    if sample.n_volumes in FULL_COUNTS:
+        return _recognise_full(sample)
     if sample.n_volumes not in SH_COUNTS:
         return None
     if _non_negative_fraction(sample.values, sample.finite) >= MIN_NON_NEGATIVE:
@@ -176,6 +200,17 @@ def recognise(sample: Sample) -> Kind | None:
     if is_negative and (not _are_parallel(sample.whole) or _is_a_lobe(-sample.whole)):
         return UNCLEAR
     return None
+
+
+def _recognise_full(sample: Sample) -> Kind | None:
+    """Recognise an asymmetric FOD; its even degrees are to be an FOD, too."""
+    if not _is_full(sample):
+        return None
+    even = sample.whole[:, even_columns(N_FIRST_FULL)]
+    power = np.linalg.norm(sample.whole[:, 1:N_FIRST_FULL])
+    if power < MIN_ANISOTROPY * np.linalg.norm(even[:, 0]):
+        return ISOTROPIC
+    return KIND if not _are_parallel(even) or _is_a_lobe(even) else UNCLEAR
 
 
 def _is_full(sample: Sample) -> bool:
@@ -199,14 +234,9 @@ def _is_full(sample: Sample) -> bool:
 
 def suits(n_volumes: int) -> bool:
     """Tell whether so many volumes may be coefficients."""
-    return n_volumes in SH_COUNTS
+    return n_volumes in SH_COUNTS or n_volumes in FULL_COUNTS
 
 
-ASYMMETRIC = Kind(
-    "asymmetric",
-    "an asymmetric FOD, with odd degrees",
-    "its even degrees, volumes 0, 4 to 8, 16 to 24 and so on, are an FOD",
-)
 ISOTROPIC = Kind("isotropic", "maps without directions", "check that fibres are seen in it")
 KIND = InputKind(
     "sh",

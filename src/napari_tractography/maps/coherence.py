@@ -152,11 +152,14 @@ def coherence(fod: Fod) -> Coherence:
 
     Standard errors are by the jackknife over 512 blocks of the volume.
 
+    Of an asymmetric FOD the even degrees are judged.
+
     Where the volume cannot be an FOD, where most readings of the best basis are alike, or where
     rotations that no reading has fit better, no reading is preferred; `doubt` says which it is.
 
     Raises InvalidFodError when the FOD has no directions (lmax 0).
     """
+    fod = fod.symmetric()
     if fod.lmax < 2 or not fod.values[:, 1:].any():
         raise InvalidFodError(
             f"{fod.name} has lmax {fod.lmax} and the same amplitude in all directions, so that its "

@@ -32,8 +32,9 @@ def direction_colours(fod: Fod, weights: NDArray[np.floating] | None = None) -> 
             f"weights has shape {weights.shape}, the FOD {fod.grid.shape}; resample the weights to "
             "the FOD's grid."
         )
-    # One of each two opposite directions is enough: the FOD is the same in both.
-    units = direction_set(2 * N_DIRECTIONS)[:N_DIRECTIONS]
+    units = direction_set(2 * N_DIRECTIONS)
+    if not fod.is_asymmetric:  # one of each two opposite directions is enough
+        units = units[:N_DIRECTIONS]
     matrix = fod.sample_matrix(units).T.astype(np.float32)
     colours = np.empty((len(fod.values), 3), np.float32)
     for first in range(0, len(colours), BLOCK):

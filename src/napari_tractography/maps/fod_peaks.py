@@ -22,8 +22,11 @@ class Peaks:
     """The largest peaks of each voxel."""
 
     voxels: NDArray[np.int64]  # (n, 3) int64: voxel of each peak
-    directions: NDArray[np.float32]  # (n, 3) float32: unit vectors, RAS+; the sign means nothing
+    directions: NDArray[np.float32]  # (n, 3) float32: unit vectors, RAS+
     amplitudes: NDArray[np.float32]  # (n,) float32: FOD amplitudes at the peaks
+    # Whether signs of directions mean something, as in an asymmetric FOD, where a fibre that runs
+    # through is two peaks.
+    is_one_way: bool = False
 
 
 def fod_peaks(
@@ -33,12 +36,15 @@ def fod_peaks(
 
     Of a set of `n_directions` one is a peak when no neighbour has a larger amplitude; its position
     is then refined to the top of the quadratic through it and its neighbours. A voxel has its
-    largest `n_peaks` at most, none of them below `min_amplitude`.
+    largest `n_peaks` at most, twice as many in an asymmetric FOD, none of them below
+    `min_amplitude`.
     """
     if fod.input_kind.kernel == VECTORS:
         return _peaks_of_vectors(fod, n_peaks, min_amplitude)
     units = direction_set(n_directions)
-    half = n_directions // 2
+    half = n_directions // 2  # opposite ones are alike
+    if fod.is_asymmetric:
+        half, n_peaks = n_directions, 2 * n_peaks
     neighbours, slopes, tangents = neighbour_table(n_directions)
     matrix = fod.sample_matrix(units[:half]).T.astype(np.float32)
     voxels = np.argwhere(fod.support)
@@ -71,6 +77,7 @@ def fod_peaks(
         voxels=np.asarray(voxels[rows], dtype=np.int64),
         directions=np.asarray(directions, dtype=np.float32),
         amplitudes=np.asarray(amplitudes, dtype=np.float32),
+        is_one_way=fod.is_asymmetric,
     )
 
 

@@ -44,6 +44,7 @@ class FodLike(Protocol):
     grid: Any
 
     input_kind: InputKind
+    is_asymmetric: bool
 
     def overview_values(self) -> NDArray[np.float32]:
         """Return the largest amplitude of each voxel, of inputs that tell."""
@@ -225,8 +226,9 @@ def strong_amplitude(fod: FodLike) -> float:
         return float(np.quantile(fod.overview_values(), STRONG_QUANTILE))
     values = fod.values
     values = values[:: -(-len(values) // MAX_VOXELS)]
-    half = direction_set(N_DIRECTIONS)[: N_DIRECTIONS // 2]
-    matrix = fod.sample_matrix(half).astype(np.float32)
+    units = direction_set(N_DIRECTIONS)
+    units = units if fod.is_asymmetric else units[: N_DIRECTIONS // 2]
+    matrix = fod.sample_matrix(units).astype(np.float32)
     largest = np.full(len(values), -np.inf, np.float32)
     for along in matrix:  # one direction at a time: no array of all amplitudes
         np.maximum(largest, values @ along, out=largest)

@@ -24,7 +24,14 @@ from ..fields import peaks as peak_fields
 from ..fields.block_store import BlockStore
 from ..fields.input_kind import BLOCKS, COEFFICIENTS, VECTORS, InputKind
 from ..fields.kinds import IMAGE, PEAKS, SH, TENSOR
-from ..fields.sh import SH_COUNTS, check_fod_shape, checked_reading, sh_matrix, used_sh_voxels
+from ..fields.sh import (
+    check_fod_shape,
+    checked_reading,
+    degrees_of,
+    even_columns,
+    sh_matrix,
+    used_sh_voxels,
+)
 from ..fields.structure_tensors import image_source
 from ..fields.vectors import Vectors, grid_of
 from ..geometry.grid import Grid
@@ -43,8 +50,9 @@ class Fod:
     Parameters
     ----------
     coefficients : (x, y, z, n_coefficients) array_like
-        SH coefficients; n_coefficients is 1, 6, 15, 28, 45, 66, 91, ... Voxels with a NaN or
-        infinite coefficient count as empty. An array on a GPU (CuPy, PyTorch, JAX) stays there,
+        SH coefficients; n_coefficients is 1, 6, 15, 28, 45, 66, 91, ..., or 9, 25, 49, 81, ... of
+        an asymmetric FOD, with odd degrees in their order. Voxels with a NaN or infinite
+        coefficient count as empty. An array on a GPU (CuPy, PyTorch, JAX) stays there,
         and is copied to the host when something there asks for it.
     grid : Grid or (4, 4) array_like
         The voxel grid, or just its affine.
@@ -73,6 +81,7 @@ class Fod:
         "frame",
         "grid",
         "input_kind",
+        "is_asymmetric",
         "lmax",
         "n_invalid_voxels",
         "name",
@@ -80,6 +89,8 @@ class Fod:
 
     input_kind: InputKind
     """What is known of the kind of input that it was made of."""
+    is_asymmetric: bool
+    """Whether it has odd degrees, too: amplitudes then differ along opposite directions."""
     blocks: BlockStore | None
     """Of an image: orientations that are worked out where streamlines go; else None."""
     _made: DeviceArray | None
@@ -418,7 +429,9 @@ class Fod:
         if own.shape != rows.shape:
             raise InvalidFodError(f"{name} has shape {rows.shape} but its grid has {own.shape}.")
         self._vectors, self._rows = None, DeviceArray(rows)
-        self._describe(SH, own, name, SH_COUNTS[values.shape[1]], n_invalid)
+        lmax, is_asymmetric = degrees_of(values.shape[1])
+        self._describe(SH, own, name, lmax, n_invalid)
+        self.is_asymmetric = is_asymmetric
         self.basis, self.frame, self._made = basis, frame, DeviceArray(values)
 
     def _describe(
@@ -428,6 +441,7 @@ class Fod:
         self.input_kind, self.grid, self.name, self.lmax = kind, grid, name, lmax
         self.basis, self.frame, self.n_invalid_voxels = "tournier07", "scanner", n_invalid
         self.blocks = self._made = None
+        self.is_asymmetric = False
         if n_invalid:
             logger.warning("%s", self.invalid_voxels_message)
 
@@ -451,6 +465,15 @@ class Fod:
             basis, frame = self.basis, frame or self.frame
         other = copy(self)
         other.basis, other.frame = checked_reading(basis, frame)
+        return other
+
+    def symmetric(self) -> Fod:
+        """Return the FOD without its odd degrees: the mean of opposite directions."""
+        if not self.is_asymmetric:
+            return self
+        values = np.ascontiguousarray(self.values[:, even_columns(self.values.shape[1])])
+        other = copy(self)
+        other._made, other.is_asymmetric = DeviceArray(values), False
         return other
 
     @property
@@ -497,7 +520,8 @@ class Fod:
             size = " x ".join(f"{n:.4g}" for n in self.grid.voxel_sizes_mm * per_mm(self.grid.unit))
             return f"Image, voxels of {size} {symbol(self.grid.unit)}: {text}"
         if not self.input_kind.has_numbers:
-            return f"FOD of {text}, lmax {self.lmax}, {self.basis}"
+            what = "Asymmetric FOD" if self.is_asymmetric else "FOD"
+            return f"{what} of {text}, lmax {self.lmax}, {self.basis}"
         reading = self.vector_reading
         order = f", order of {reading['order']}" if reading["order"] else ""
         return f"{text.capitalize()}{order}, {reading['axes']} axes"
@@ -595,7 +619,7 @@ class Fod:
             )
         if self.frame == "voxel":
             units = units @ self.grid.axes
-        return sh_matrix(units, self.lmax, self.basis)
+        return sh_matrix(units, self.lmax, self.basis, self.is_asymmetric)
 
     def amplitudes(self, unit_directions: ArrayLike) -> NDArray[np.float32]:
         """Evaluate the FOD, without any positivity.
@@ -638,5 +662,6 @@ class Fod:
             what = f"{self.n_vectors} {what} a voxel"
         elif self.input_kind.kernel == COEFFICIENTS:
             what = f"lmax={self.lmax}, {self.basis}, {self.frame} axes"
+            what = f"asymmetric, {what}" if self.is_asymmetric else what
         n_voxels = "" if self.input_kind.kernel == BLOCKS else f", {self.n_voxels} voxels"
         return f"Fod({self.name!r}, {self.grid!r}, {what}{n_voxels})"

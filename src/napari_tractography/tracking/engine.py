@@ -21,6 +21,7 @@ from numpy.typing import ArrayLike
 
 from ..errors import InvalidParameterError, InvalidTissuesError, UnfinishedError
 from ..fields.input_kind import BLOCKS, COEFFICIENTS, EIGENVECTORS, VECTORS
+from ..fields.sh import n_coefficients_of
 from ..geometry.directions import function_cone
 from ..geometry.grid import Grid
 from ..model.fod import Fod
@@ -339,7 +340,8 @@ def warm_up(
     kernel = COEFFICIENTS if fod is None else kernel_of(fod, chosen)
     if fod is not None and kernel == COEFFICIENTS:
         lmax = fod.lmax
-    plan = _smallest_plan(chosen.algorithm, chosen.interpolation, lmax, kernel)
+    is_asymmetric = fod is not None and fod.is_asymmetric
+    plan = _smallest_plan(chosen.algorithm, chosen.interpolation, lmax, kernel, is_asymmetric)
     backends.warm_up(plan, heartbeat)
 
 
@@ -349,19 +351,22 @@ def compile_kernel(
     *,
     lmax: int,
     kernel: str = COEFFICIENTS,
+    is_asymmetric: bool = False,
 ) -> None:
     """Compile a kernel for the CPU, in this process, unless it is on the disk."""
-    cpu.make_ready(_smallest_plan(algorithm, interpolation, lmax, kernel))
+    cpu.make_ready(_smallest_plan(algorithm, interpolation, lmax, kernel, is_asymmetric))
 
 
-def _smallest_plan(algorithm: str, interpolation: str, lmax: int, kernel: str) -> Plan:
+def _smallest_plan(
+    algorithm: str, interpolation: str, lmax: int, kernel: str, is_asymmetric: bool
+) -> Plan:
     """Return a plan for which the same kernel is compiled as for all of its kind."""
     if kernel == BLOCKS:
         fod = Fod.from_image(np.arange(216.0).reshape(6, 6, 6), np.eye(4))
     elif kernel in (VECTORS, EIGENVECTORS):
         fod = Fod.from_peaks(np.ones((2, 2, 2, 3)), np.eye(4))
     else:
-        fod = Fod(np.ones((2, 2, 2, (lmax + 1) * (lmax + 2) // 2)), np.eye(4))
+        fod = Fod(np.ones((2, 2, 2, n_coefficients_of(lmax, is_asymmetric))), np.eye(4))
     kind = TrackingParameters(algorithm=algorithm, interpolation=interpolation)
     return make_plan(TrackingInput(fod, Seeds.at(np.zeros(3)), kind))
 

@@ -41,6 +41,7 @@ def cost_key(plan: Plan, gpus: Sequence[int], n_threads: int) -> str:
         device = f"{platform.node()} {platform.machine()} x {n_threads}"
     table = plan.table
     what = f"lmax {table.lmax}" if table.kernel == COEFFICIENTS else "vectors"
+    what += ", asymmetric" if table.is_asymmetric else ""
     kind = f"{settings.algorithm}{settings.interpolation}, {what}"
     return f"{device}, {kind}, {'ends' if settings.endpoints else 'lines'}"
 

@@ -134,7 +134,8 @@ class Ours:
         self._parameters = case.parameters(**self._settings)
         self._track = track
         kind = self._parameters.algorithm, self._parameters.interpolation
-        compile_kernel(*kind, lmax=case.fod.lmax)  # else the first runs would be NumPy's
+        # Else the first runs would be NumPy's.
+        compile_kernel(*kind, lmax=case.fod.lmax, is_asymmetric=case.fod.is_asymmetric)
 
     def make_seeds(self, n: int) -> None:
         # Tables are kept for the settings of the last run, which may be another contestant's.

@@ -111,6 +111,7 @@ class HostDevice:
         field = plan.field
 
         assert library.compiled_lmax() == plan.table.lmax
+        assert bool(library.compiled_asymmetric()) == plan.table.is_asymmetric
         is_vectors = isinstance(field, VectorField)
         names = kernels.VECTOR_TABLES if is_vectors else kernels.TABLES
         tables = {name: getattr(field, name) for name in names}

@@ -54,6 +54,11 @@ extern "C" int compiled_lmax()
 #endif
 }
 
+extern "C" int compiled_asymmetric()
+{
+    return ASYMMETRIC;
+}
+
 extern "C" void size_of_structures(int* sizes)
 {
     sizes[0] = sizeof(Field);

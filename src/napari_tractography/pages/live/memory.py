@@ -161,6 +161,7 @@ def _check(inputs: TrackingInput) -> None:
     fod, parameters = inputs.fod, inputs.parameters
     for is_so, what in (
         (fod.input_kind.kernel != COEFFICIENTS, f"in {fod.kind}"),
+        (fod.is_asymmetric, "in an asymmetric FOD"),
         (fod.lmax not in LMAXES, f"in an FOD of lmax {fod.lmax}"),
         (not row.exact, f"by {row.name}, which is not the same everywhere"),
         (inputs.tissues is not None and parameters.backtrack, "with backtracking"),

@@ -403,7 +403,8 @@ def _mesh_in_voxels(
 def peaks_layer(peaks: FodPeaks, grid: Grid, space: DisplaySpace) -> Layer:
     """Return the peaks of an FOD on a grid as a vectors layer, coloured by direction.
 
-    Lengths are in proportion to amplitudes, a usual one being most of a voxel.
+    Lengths are in proportion to amplitudes, a usual one being most of a voxel; those of an
+    asymmetric FOD are half as long and begin in the middle of the voxel.
     """
     usual = float(np.quantile(peaks.amplitudes, USUAL_QUANTILE)) if len(peaks.amplitudes) else 1.0
     lengths = np.minimum(peaks.amplitudes / usual, LARGEST_GLYPH / GLYPH_SPAN / 2)
@@ -411,7 +412,11 @@ def peaks_layer(peaks: FodPeaks, grid: Grid, space: DisplaySpace) -> Layer:
     turned = (peaks.directions @ space.world_to_display[:3, :3].T)[:, ::-1]
     vectors = np.empty((len(lengths), 2, 3), np.float32)
     vectors[:, 1] = turned * lengths[:, None]
-    vectors[:, 0] = space.to_display(grid.to_mm(peaks.voxels)) - vectors[:, 1] / 2
+    vectors[:, 0] = space.to_display(grid.to_mm(peaks.voxels))
+    if peaks.is_one_way:
+        vectors[:, 1] /= 2
+    else:
+        vectors[:, 0] -= vectors[:, 1] / 2
     vectors[:, 0] -= np.asarray(space.translate, dtype=np.float32)
     vectors /= np.asarray(space.scale, dtype=np.float32)  # in voxels, as the volume
     colours = np.ones((len(lengths), 4), np.float32)

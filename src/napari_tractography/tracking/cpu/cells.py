@@ -48,12 +48,12 @@ from .memory import (
     store_to,
 )
 from .sphere.evaluation import value_at, values_at
-from .sphere.peaks import climb, cosine_of, largest_value
+from .sphere.peaks import climb, cosine_of, has_odd_degrees, largest_value
 
 BIT, NONE = np.uint32(1), np.uint32(0)
 ONE_BIT, NO_BITS = np.uint64(1), np.uint64(0)
 UNFILLED_BITS = np.uint16(codes.UNFILLED_BITS)  # for the bound of a row that is not filled yet
-ZERO, ONE, HALF = np.float32(0), np.float32(1), np.float32(0.5)
+ZERO, ONE, TWO, HALF = np.float32(0), np.float32(1), np.float32(2), np.float32(0.5)
 load_some, load_half_floats = loader_from(PADDING), half_loader_from(PADDING)
 FEW_LANES = 2  # that are copied one by one
 CACHE_LINE = 32  # numbers of 16 bits
@@ -78,7 +78,8 @@ def nearest(v):
 @inlined
 def padded_length(shifts):
     """Return the length of the rows of the table, which the compiler knows from that of a tuple."""
-    n_coefficients = len(shifts) * (len(shifts) + 1) // 2
+    n = len(shifts)
+    n_coefficients = (n - 1) * (n - 1) if has_odd_degrees(shifts) else n * (n + 1) // 2
     return (n_coefficients // PADDING + 1) * PADDING
 
 
@@ -88,7 +89,7 @@ def fill_row(shifts, values, change, table, masses, row, points, amplitudes, mix
 
     Parameters
     ----------
-    shifts : tuple of (lmax + 1) float32
+    shifts : tuple of float32
     values : (n_rows, n_coefficients) float32
         The FOD's own coefficients.
     change : (n_coefficients, n_padded) float32
@@ -98,7 +99,7 @@ def fill_row(shifts, values, change, table, masses, row, points, amplitudes, mix
         Mean over the sphere of the non-negative amplitude; that of the row is written.
     row : int
     points : (3, n) float32
-        Directions of the half sphere.
+        Directions of the half sphere; of the whole for an asymmetric FOD.
     amplitudes, mixed, half_floats : (n,) float32, (n_padded,) float32, (n_padded,) uint16
         Scratch.
     """
@@ -123,10 +124,11 @@ def fill_row(shifts, values, change, table, masses, row, points, amplitudes, mix
         x, y, z = points[0, j], points[1, j], points[2, j]
         px, py, pz, bound = climb(shifts, mixed, ZERO, ZERO, ONE, EVERYWHERE, ZERO, x, y, z, value)
         near = cosine_of(shifts, NEAR)
+        opposite = -TWO if has_odd_degrees(shifts) else -near  # a lobe of its own, or the same
         for j in range(0, n_points, N_LANES):  # other lobes, whose peaks may be higher
             cosine = px * load_from(points, j) + py * load_from(points, n_points + j)
             cosine = cosine + pz * load_from(points, 2 * n_points + j)
-            elsewhere = (cosine < near) & (cosine > -near)
+            elsewhere = (cosine < near) & (cosine > opposite)
             bound = max(
                 bound, EXCESS * largest_of(select(elsewhere, load_from(amplitudes, j), ZERO))
             )

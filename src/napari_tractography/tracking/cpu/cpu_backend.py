@@ -45,7 +45,7 @@ POINTS_PER_BUFFER = 1 << 17
 MORTON_BITS = 11  # of a voxel's index along an axis
 
 
-_loaded: set[tuple[Any, int]] = set()  # kernels, and the lmax that they are compiled for
+_loaded: set[tuple[Any, int, bool]] = set()  # kernels, and what FODs they are compiled for
 
 
 class ThreadBuffers(threading.local):
@@ -131,8 +131,8 @@ def is_on_disk(plan: Plan) -> bool:
     return has_code_for(_kind(plan)[0], plan.field)
 
 
-def _kind(plan: Plan) -> tuple[Any, int]:
-    return _kernel_of(plan), plan.table.lmax
+def _kind(plan: Plan) -> tuple[Any, int, bool]:
+    return _kernel_of(plan), plan.table.lmax, plan.table.is_asymmetric
 
 
 def _kernel_of(plan: Plan) -> Any:

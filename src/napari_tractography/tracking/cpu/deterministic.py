@@ -13,7 +13,7 @@ from ..codes import EVERYWHERE, LOW_AMPLITUDE, LOW_PROBABILITY, PURPOSE_START, S
 from .cells import find_rows_of, mean_amplitude
 from .draw import arrive, draw_starts, find_peak, lanes_below_cone_mass, lanes_to_sum
 from .lanes import AWAY, CLIMBING, EXPECTED, N_LANES, SETTLED, booleans_of, load, load_from
-from .llvm import bits_of, count_bits, lowest_bit, select
+from .llvm import bits_of, by_length, count_bits, lowest_bit, select
 from .memory import store
 from .sphere.ascent import AMPLITUDE, X, Y, Z, climb_side_by_side
 from .sphere.cones import positive
@@ -34,25 +34,75 @@ def largest_directions(field, settings, scratch, state, n_corners, drawing):
     chosen, ended, work = prepare(field, settings, scratch, state, n_corners, drawing)
     if not work:
         return chosen, ended
-    ux, uy, uz, little = load(state.ux), load(state.uy), load(state.uz), NONE
     if field.allowed.size:
-        left, x, y, z = work, ux, uy, uz
-        while left:
-            lane = lowest_bit(left)
-            left &= left - BIT
-            scratch.tried[3, lane] = find_peak(field, settings, scratch, state, lane)
-            for axis in range(3):
-                scratch.tried[axis, lane] = scratch.peak[axis]
-        x, y, z = load(scratch.tried[0]), load(scratch.tried[1]), load(scratch.tried[2])
-        amplitude = load(scratch.tried[3])
-        if settings.min_probability > ZERO:
-            little = lanes_below_cone_mass(field, settings, scratch, state, n_corners, work)
+        x, y, z, amplitude, little = find_peaks(field, settings, scratch, state, n_corners, work)
     else:
-        x, y, z, amplitude = largest_in_cones(field, settings, scratch, state, ux, uy, uz, work)
-        amplitude = positive(settings, amplitude)
-        if settings.min_probability > ZERO:
-            little = little_of(field, settings, scratch, state, n_corners, work)
+        x, y, z, amplitude, little = search_cones(
+            field.shifts, field, settings, scratch, state, n_corners, work
+        )
     return turn(settings, state, chosen, ended, work, x, y, z, amplitude, NONE, little)
+
+
+@inlined
+def find_peaks(field, settings, scratch, state, n_corners, lanes):
+    """Find the largest amplitude in the cone of each of a set of lanes, one after the other.
+
+    Returns
+    -------
+    x, y, z, amplitude
+        Vectors: the direction of the largest amplitude, and it.
+    little : uint32
+        The lanes in whose cones there is too small a fraction of the FOD.
+    """
+    left, little = lanes, NONE
+    while left:
+        lane = lowest_bit(left)
+        left &= left - BIT
+        scratch.tried[3, lane] = find_peak(field, settings, scratch, state, lane)
+        for axis in range(3):
+            scratch.tried[axis, lane] = scratch.peak[axis]
+    x, y, z = load(scratch.tried[0]), load(scratch.tried[1]), load(scratch.tried[2])
+    amplitude = load(scratch.tried[3])
+    if settings.min_probability > ZERO:
+        little = lanes_below_cone_mass(field, settings, scratch, state, n_corners, lanes)
+    return x, y, z, amplitude, little
+
+
+def _search_cones(shifts, field, settings, scratch, state, n_corners, lanes):
+    """Return what :func:`find_peaks` does, found side by side: in rings, of even degrees alone."""
+    ux, uy, uz, little = load(state.ux), load(state.uy), load(state.uz), NONE
+    x, y, z, amplitude = largest_in_cones(field, settings, scratch, state, ux, uy, uz, lanes)
+    amplitude = positive(settings, amplitude)
+    if settings.min_probability > ZERO:
+        little = little_of(field, settings, scratch, state, n_corners, lanes)
+    return x, y, z, amplitude, little
+
+
+def _search_cones_one_by_one(shifts, field, settings, scratch, state, n_corners, lanes):
+    return find_peaks(field, settings, scratch, state, n_corners, lanes)
+
+
+def _weigh_cones(shifts, field, settings, scratch, state, n_corners, lanes):
+    """Return those of a set of lanes in whose cones there is too small a fraction of the FOD."""
+    little = lanes_to_sum(field, settings, scratch, state, n_corners, lanes, field.quadrature_mass)
+    if little:
+        ux, uy, uz = load(state.ux), load(state.uy), load(state.uz)
+        sample_cones(field, settings, state.coefficients, scratch, ux, uy, uz)
+        little = little_of(field, settings, scratch, state, n_corners, little)
+    return little
+
+
+def _weigh_cones_one_by_one(shifts, field, settings, scratch, state, n_corners, lanes):
+    return lanes_below_cone_mass(field, settings, scratch, state, n_corners, lanes)
+
+
+# Rings are of even degrees: by the length of `shifts`, which is even for asymmetric FODs.
+search_cones = by_length(
+    _search_cones, lambda length: _search_cones if length & 1 else _search_cones_one_by_one
+)
+weigh_cones = by_length(
+    _weigh_cones, lambda length: _weigh_cones if length & 1 else _weigh_cones_one_by_one
+)
 
 
 @kept
@@ -93,11 +143,7 @@ def nearest_peak_directions(field, settings, scratch, state, n_corners, drawing)
     if settings.min_probability > ZERO and field.allowed.size:
         little = lanes_below_cone_mass(field, settings, scratch, state, n_corners, done)
     elif settings.min_probability > ZERO:
-        numbers = field.quadrature_mass
-        little = lanes_to_sum(field, settings, scratch, state, n_corners, done, numbers)
-        if little:
-            sample_cones(field, settings, state.coefficients, scratch, ux, uy, uz)
-            little = little_of(field, settings, scratch, state, n_corners, little)
+        little = weigh_cones(field.shifts, field, settings, scratch, state, n_corners, done)
     sharp = done & bits_of(ux * x + uy * y + uz * z < settings.cone_cosine)
     amplitude = positive(settings, load_from(climbs, AMPLITUDE))
     return turn(settings, state, chosen, ended, done, x, y, z, amplitude, sharp, little)

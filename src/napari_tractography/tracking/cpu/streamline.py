@@ -49,6 +49,7 @@ from .draw import arrive, find_peak, philox_block
 from .lanes import AWAY, FORCED, MOVED, SETTLED, copy_points
 from .memory import number_at
 from .sphere.headings import bend, head_on
+from .sphere.peaks import has_odd_degrees
 
 NEXT_DIRECTION: Any = None  # of an algorithm that `track_half_by` compiles `track_half` for
 BIT = np.uint32(1)
@@ -117,7 +118,8 @@ def begin_streamline(field, settings, regions, scratch, state, n_corners, lane, 
 def begin_at(field, settings, scratch, state, n_corners, lane, seed_directions):
     """Find the start direction of a lane that is not to draw it; return whether there is one.
 
-    It is that of the seed, or that of the largest amplitude there, of random sign.
+    It is that of the seed, or that of the largest amplitude there, in a symmetric FOD of random
+    sign.
     """
     bit = np.uint32(1) << np.uint32(lane)
     find_rows_of(field, state, n_corners, bit & np.uint32(state.progress[AWAY]))
@@ -135,6 +137,10 @@ def begin_at(field, settings, scratch, state, n_corners, lane, seed_directions):
     amplitude = find_peak(field, settings, scratch, state, lane)
     if not (amplitude > ZERO and amplitude >= settings.min_amplitude):
         return False
+    if has_odd_degrees(field.shifts):
+        for axis in range(3):
+            start[axis] = scratch.peak[axis]
+        return True
     word, _, _, _ = philox_block(
         np.uint64(state.stream[lane]),
         np.uint64(0),

@@ -12,7 +12,7 @@ DEVICE int deterministic_direction(const Field& field, const Settings& settings,
                                    Interpolant& interpolant, StreamlineState& state, unsigned int)
 {
     if (state.settled) return 0;
-    if (allowed_of(field)) {
+    if (ASYMMETRIC || allowed_of(field)) {  // rings are of even degrees
         state.task = FIND_PEAK;
         return AGAIN;
     }
@@ -38,7 +38,7 @@ DEVICE int nearest_peak_direction(const Field& field, const Settings& settings,
     if (state.ux * peak.x + state.uy * peak.y + state.uz * peak.z < settings.cone_cosine)
         return SHARP_TURN;
     if (settings.min_probability > 0.0f && !state.weighed) {
-        if (allowed_of(field)) {
+        if (ASYMMETRIC || allowed_of(field)) {
             state.task = WEIGH;
             return AGAIN;
         }

@@ -43,7 +43,12 @@ DOWNLOADED = ("line_offsets", "line_lengths", "line_reasons", "line_sources")
 
 @cache
 def load_kernels(
-    gpu: int, algorithm: int, interpolation: int, lmax: int, variant: tuple[str, ...]
+    gpu: int,
+    algorithm: int,
+    interpolation: int,
+    lmax: int,
+    is_asymmetric: bool,
+    variant: tuple[str, ...],
 ) -> dict[str, Any]:
     """Return the kernels for a GPU, compiled for one algorithm and degree; all else are arguments.
 
@@ -54,7 +59,7 @@ def load_kernels(
     dict of str to cupy.RawKernel
         By the names of :data:`.source.NAMES`.
     """
-    defines = (*kernels.defines(algorithm, interpolation, lmax), *variant)
+    defines = (*kernels.defines(algorithm, interpolation, lmax, is_asymmetric), *variant)
     module = import_cupy().RawModule(
         code=kernels.source(),
         options=(*kernels.tracking_options(algorithm), *defines),
@@ -81,7 +86,7 @@ def warm_up(gpu: int, plan: Plan) -> None:
     with explained_for_good(f"cuda:{gpu}"), cupy.cuda.Device(gpu):
         cupy.zeros(1, "u1")
         _kernels_of(gpu, plan)
-        tables.load_kernel(gpu, plan.table.lmax)
+        tables.load_kernel(gpu, plan.table.lmax, plan.table.is_asymmetric)
 
 
 def _kernels_of(gpu: int, plan: Plan) -> dict[str, Any]:
@@ -91,6 +96,7 @@ def _kernels_of(gpu: int, plan: Plan) -> dict[str, Any]:
         settings.algorithm,
         settings.interpolation,
         plan.table.lmax,
+        plan.table.is_asymmetric,
         kernels.variant(plan.field, settings, plan.with_tissues),
     )
 
@@ -410,8 +416,10 @@ class CudaDevice:
 
         def fill() -> tuple[Any, Any]:
             self.uploaded_bytes += field.values.nbytes
-            lmax = plan.table.lmax
-            return tables.fill_rows(gpu, lmax, field.values, field.change, field.sphere_points)
+            degrees = plan.table.lmax, plan.table.is_asymmetric
+            return tables.fill_rows(
+                gpu, *degrees, field.values, field.change, field.sphere_points
+            )
 
         return dict(zip(ROWS, _uploads.get(gpu, field.masses, fill), strict=True))
 
@@ -466,7 +474,8 @@ class CudaDevice:
         """Return how much memory a block of threads has in common."""
         if name != "track_streamlines" or self._plan.table.kernel == VECTORS:
             return 0
-        return block // kernels.WARP * kernels.common_bytes(self._plan.table.lmax)
+        table = self._plan.table
+        return block // kernels.WARP * kernels.common_bytes(table.lmax, table.is_asymmetric)
 
     def _shape_of(self, name: str) -> tuple[int, int]:
         driver = self._cupy.cuda.driver

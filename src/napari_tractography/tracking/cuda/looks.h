@@ -122,9 +122,9 @@ DEVICE Peak find_peak(int owner, const Cone& cone, float cosine, float sine, flo
 {
     Peak peak = cone.allowed ? peak_seen(cone, look_around(owner, cone, 0.0f, false))
                              : largest_in_cone(owner, cone, cosine, sine);
-    // An FOD is as large along both: a cone that allows both would be followed back and forth.
+    // A symmetric FOD is as large along both: a cone that allows both would be followed back and forth.
     float x = -peak.x, y = -peak.y, z = -peak.z;
-    if (cone.allowed && cone.ux * x + cone.uy * y + cone.uz * z > 0.0f &&
+    if (!ASYMMETRIC && cone.allowed && cone.ux * x + cone.uy * y + cone.uz * z > 0.0f &&
         may_follow(cone, index_of(cone), x, y, z)) {
         peak.x = x;
         peak.y = y;

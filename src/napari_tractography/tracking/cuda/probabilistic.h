@@ -7,7 +7,8 @@
 #include "looks.h"
 #include "philox.h"
 
-// What is sampled before the next step: the cone around u, or at a start the half sphere.
+// What is sampled before the next step: the cone around u, or at a start the half sphere, of an
+// asymmetric FOD the whole.
 DEVICE Cone cone_in(const Field& field, bool starts, float ux, float uy, float uz)
 {
     Cone cone;
@@ -284,13 +285,13 @@ DEVICE Found look(const Settings& settings, int owner, const Cone& cone, Task ta
 }
 
 // Follow the largest amplitude of the half sphere; of its axis the search finds either end, so that
-// the sign is drawn.
+// the sign is drawn. In an asymmetric FOD, that of the sphere.
 DEVICE void face_largest(const Settings& settings, StreamlineState& state, const Peak& peak,
                          unsigned int stream)
 {
     Words words = philox_block(stream, 0, 0, PURPOSE_START, settings.key_0, settings.key_1);
     bool faces_down = peak.z < 0.0f;
-    float sign = (bool)(words.r0 & 1u) != faces_down ? -1.0f : 1.0f;
+    float sign = !ASYMMETRIC && (bool)(words.r0 & 1u) != faces_down ? -1.0f : 1.0f;
     face(state, sign * peak.x, sign * peak.y, sign * peak.z);
 }
 

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ...fields.sh import MAX_LMAX
+from ...fields.sh import MAX_LMAX, n_coefficients_of
 from ...model import philox
 from ...model.algorithms import ALGORITHMS
 from ...model.stop import N_REASONS
@@ -295,9 +295,17 @@ def pack_regions(
     )
 
 
-def defines(algorithm: int, interpolation: int, lmax: int) -> tuple[str, ...]:
+def degrees(lmax: int, is_asymmetric: bool) -> tuple[str, ...]:
+    """Return what is defined of an FOD."""
+    return (f"-DLMAX={lmax}", *(("-DASYMMETRIC=1",) if is_asymmetric else ()))
+
+
+def defines(
+    algorithm: int, interpolation: int, lmax: int, is_asymmetric: bool = False
+) -> tuple[str, ...]:
     """Return what is defined for a kernel; `lmax` is OF_VECTORS for peaks and tensors."""
-    what = ("-DVECTORS", "-DLMAX=2") if lmax == codes.OF_VECTORS else (f"-DLMAX={lmax}",)
+    is_vectors = lmax == codes.OF_VECTORS
+    what = ("-DVECTORS", "-DLMAX=2") if is_vectors else degrees(lmax, is_asymmetric)
     return (f"-DALGORITHM={algorithm}", f"-DINTERPOLATION={interpolation}", *what)
 
 
@@ -324,9 +332,9 @@ def usual(*, tissues: bool = False, plain: bool = True, ahead: bool = False) -> 
     return f"-DTISSUES={int(tissues)}", f"-DPLAIN={int(plain)}", f"-DAHEAD={int(ahead)}"
 
 
-def common_bytes(lmax: int) -> int:
+def common_bytes(lmax: int, is_asymmetric: bool = False) -> int:
     """Return the size of ``Common`` of ``structs.h``: an FOD a lane, and what else is there."""
-    return 4 * (((lmax + 1) * (lmax + 2) // 2 + 2) * WARP + 4 * 3)
+    return 4 * ((n_coefficients_of(lmax, is_asymmetric) + 2) * WARP + 4 * 3)
 
 
 def log_length(settings: codes.Settings, tissues: codes.KernelTissues) -> int:

@@ -26,7 +26,11 @@
 #ifndef LMAX
 #error "LMAX, the largest degree of the FOD, is to be defined"
 #endif
-#define N_COEFFICIENTS ((LMAX + 1) * (LMAX + 2) / 2)
+// Whether there are odd degrees, too.
+#ifndef ASYMMETRIC
+#define ASYMMETRIC 0
+#endif
+#define N_COEFFICIENTS (ASYMMETRIC ? (LMAX + 1) * (LMAX + 1) : (LMAX + 1) * (LMAX + 2) / 2)
 #define N_PADDED ((N_COEFFICIENTS / PADDING + 1) * PADDING)
 
 // The FOD, its cones and the mask; see data.py and plan.py.
@@ -34,7 +38,8 @@ struct Field {
     const int* voxel_rows;               // (nx, ny, nz)
     const unsigned short* coefficients;  // (n_rows + 1, N_PADDED): half floats, then the bound
     const float* masses;                 // (n_rows + 1,)
-    const float* sphere_points;          // (3, n_sphere_points): directions of the half sphere
+    const float* sphere_points;          // (3, n_sphere_points): directions of the half sphere,
+                                         // of the whole if ASYMMETRIC
     const float* cone_points;            // (3, n_cone_points): directions around the z axis
     const float* quadrature_points;      // (4, n_quadrature_points): see tables/cone_quadrature.py
     const int* quadrature_neighbours;    // (4 n_quadrature_points + 1, N_AROUND)

@@ -71,12 +71,13 @@ extern "C" __global__ void fill_rows(const Rows rows)
         Peak peak = climb(fod, 0.0f, 0.0f, 1.0f, EVERYWHERE, 0.0f, largest, nowhere());
         bound = peak.value;
         float near = cosine_of(NEAR);
+        // Other lobes, whose peaks may be higher: the opposite is one in an asymmetric FOD.
 #pragma unroll 1
-        for (int j = 0; j < rows.n_points; j++) {  // other lobes, whose peaks may be higher
+        for (int j = 0; j < rows.n_points; j++) {
             Vector q = point(rows, j);
             float cosine = peak.x * q.x + peak.y * q.y;
             cosine = cosine + peak.z * q.z;
-            if (!(cosine < near && cosine > -near)) continue;
+            if (!(cosine < near && (ASYMMETRIC || cosine > -near))) continue;
             float value = EXCESS * value_at(fod, q.x, q.y, q.z);
             bound = value > bound ? value : bound;
         }

@@ -28,11 +28,11 @@ BLOCK = 128  # threads
 
 
 @cache
-def load_kernel(gpu: int, lmax: int) -> Any:
-    """Return the kernel for a GPU and the largest degree; compiled on the first call."""
+def load_kernel(gpu: int, lmax: int, is_asymmetric: bool) -> Any:
+    """Return the kernel for a GPU and the degrees of an FOD; compiled on the first call."""
     module = import_cupy().RawModule(
         code=kernels.source(SOURCE),
-        options=(*kernels.OPTIONS, f"-DLMAX={lmax}"),
+        options=(*kernels.OPTIONS, *kernels.degrees(lmax, is_asymmetric)),
         backend="nvrtc",
     )
     return module.get_function(NAME)
@@ -47,7 +47,12 @@ def pack_rows(addresses: Mapping[str, int], n_rows: int, n_points: int) -> NDArr
 
 
 def fill_rows(
-    gpu: int, lmax: int, values: Any, change: NDArray[np.float32], points: NDArray[np.float32]
+    gpu: int,
+    lmax: int,
+    is_asymmetric: bool,
+    values: Any,
+    change: NDArray[np.float32],
+    points: NDArray[np.float32],
 ) -> tuple[Any, Any]:
     """Fill all rows, in the current stream of a GPU.
 
@@ -60,7 +65,7 @@ def fill_rows(
     change : (n_coefficients, n_padded) float32
         To the basis of the table, on the host.
     points : (3, n) float32
-        Directions of the half sphere, on the host.
+        Directions of the half sphere, of an asymmetric FOD the whole, on the host.
 
     Returns
     -------
@@ -81,7 +86,7 @@ def fill_rows(
     }
     addresses = {name: array.data.ptr for name, array in arrays.items()}
     rows = pack_rows(addresses, n_rows, points.shape[1])
-    load_kernel(gpu, lmax)((-(-n_rows // BLOCK),), (BLOCK,), (rows,))
+    load_kernel(gpu, lmax, is_asymmetric)((-(-n_rows // BLOCK),), (BLOCK,), (rows,))
     return coefficients, masses
 
 
@@ -103,11 +108,12 @@ def build_table(fod: Fod) -> FodTable:
     change = padded_change(fod)
     try:
         with explained(f"cuda:{gpu}"), cupy.cuda.Device(gpu):
-            scale = suitable_scale(values, change, fod.lmax)
+            degrees = fod.lmax, fod.is_asymmetric
+            scale = suitable_scale(values, change, *degrees)
             stream = cupy.cuda.Stream(non_blocking=True)
             with stream:
-                points = sphere_points(fod.lmax)
-                coefficients, masses = fill_rows(gpu, fod.lmax, values, change * scale, points)
+                points = sphere_points(*degrees)
+                coefficients, masses = fill_rows(gpu, *degrees, values, change * scale, points)
                 stream.synchronize()
     except OutOfDeviceMemoryError as error:
         need = (fod.n_voxels + 1) * (2 * change.shape[1] + 4)
@@ -124,5 +130,6 @@ def build_table(fod: Fod) -> FodTable:
         masses=masses,
         to_voxel=to_voxel_matrix(fod),
         lmax=fod.lmax,
+        is_asymmetric=fod.is_asymmetric,
         scale=scale,
     )

@@ -12,8 +12,8 @@
 // (looks.h), or put off until several want it.
 //
 // The same source also compiles for the host, which is how it is tested without a GPU. LMAX, the
-// largest degree of the FOD, is to be defined, and VECTORS where peaks or tensors are followed
-// instead; ALGORITHM, INTERPOLATION, TISSUES (whether there is a tissue image), PLAIN (whether
+// largest degree of the FOD, is to be defined, ASYMMETRIC where it has odd degrees, too, and VECTORS
+// where peaks or tensors are followed instead; ALGORITHM, INTERPOLATION, TISSUES (whether there is a tissue image), PLAIN (whether
 // amplitudes are clipped and no cone is a function) and AHEAD (whether there is a look ahead) may be,
 // so that a kernel holds what it needs and no more. Everything else is an argument. source.py makes
 // codes.h and algorithms.h.

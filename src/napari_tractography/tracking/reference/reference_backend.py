@@ -38,7 +38,7 @@ from ..codes import (
 from ..execution import Execution
 from ..plan import Plan
 from ..report import Report
-from .evaluation import ONE, ZERO, Array
+from .evaluation import ONE, ZERO, Array, degrees_of
 from .lanes import Lanes, field_of, outside
 
 # Seeds of a block: few at first, so that the first streamlines show at once. A fourth would take
@@ -156,6 +156,8 @@ class _Block:
         peak, amplitude = lanes.find_peaks(found)
         is_high = (amplitude > ZERO) & (amplitude >= self.settings.min_amplitude)
         found, peak = found[is_high], peak[:, is_high]
+        if degrees_of(lanes.field.shifts)[1]:
+            return inside[found], peak
         (words,), _ = lanes.random_words(found, 1)
         faces_down = peak[2] < ZERO  # of the two ends of its axis the search finds either
         return inside[found], np.where((words & 1).astype(bool) != faces_down, -ONE, ONE) * peak

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from ..codes import CLIMBS, FAR, LOBES, NEAR, NOWHERE, PROMISING, STILL
-from .evaluation import HALF, ONE, ZERO, Array, derivatives_at, values_at
+from .evaluation import HALF, ONE, ZERO, Array, degrees_of, derivatives_at, values_at
 
 
 def dot(a: Array, b: Array) -> Any:
@@ -71,7 +71,7 @@ def times(h: tuple[Any, ...], vector: Array) -> Any:
 
 def degree_of(shifts: tuple[Array, ...]) -> Any:
     """Return the largest degree of the FOD, at least 2."""
-    return np.float32(max(len(shifts) - 1, 2))
+    return np.float32(max(degrees_of(shifts)[0], 2))
 
 
 def cosine_of(shifts: tuple[Array, ...], distance: Array) -> Any:

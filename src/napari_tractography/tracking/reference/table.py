@@ -18,7 +18,7 @@ from ..codes import (
     UNFILLED_BITS,
     Field,
 )
-from .evaluation import HALF, ONE, ZERO, Array, values_at
+from .evaluation import HALF, ONE, TWO, ZERO, Array, degrees_of, values_at
 from .search import climb, cosine_of, dot
 
 ROWS_AT_ONCE = 64  # so that what is evaluated stays in the cache
@@ -126,7 +126,8 @@ def fill_rows(field: Field, rows: Array) -> None:
     top, bounds = climb(field.shifts, coefficients, u, EVERYWHERE, ZERO, points[:, best], largest)
     cosines = dot(points[:, :, None], top)
     near = cosine_of(field.shifts, NEAR)
-    is_elsewhere = (cosines < near) & (cosines > -near)  # other lobes, whose peaks may be higher
+    opposite = -TWO if degrees_of(field.shifts)[1] else -near  # a lobe of its own, or the same
+    is_elsewhere = (cosines < near) & (cosines > opposite)  # other lobes may be higher
     others = np.where(is_elsewhere, amplitudes, ZERO).max(0)
     bounds = np.where(largest > ZERO, np.maximum(bounds, EXCESS * others), ZERO)
     bound_bits = (np.asarray(bounds) * ABOVE).astype(np.float16).view(np.uint16)

@@ -28,6 +28,7 @@ class BlockTable:
     kernel: ClassVar[str] = BLOCKS
     shared: ClassVar[tuple[str, ...]] = ()
     filled: ClassVar[tuple[str, ...]] = ()
+    is_asymmetric: ClassVar[bool] = False
 
     store: BlockStore
     to_voxel: NDArray[np.float32]  # (3, 4) float32: RAS+ mm to voxel coordinates

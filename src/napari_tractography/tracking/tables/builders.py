@@ -38,7 +38,7 @@ def build_table(fod: Fod) -> FodTable:
     n_rows, n_coefficients = fod.values.shape
     change = padded_change(fod)
     coefficients, masses = empty_rows(n_rows, n_coefficients, change.shape[1])
-    scale = suitable_scale(fod.values, change, fod.lmax)
+    scale = suitable_scale(fod.values, change, fod.lmax, fod.is_asymmetric)
     return FodTable(
         voxel_rows=fod.voxel_rows,
         words=words_of(fod.voxel_rows),
@@ -48,6 +48,7 @@ def build_table(fod: Fod) -> FodTable:
         masses=masses,
         to_voxel=to_voxel_matrix(fod),
         lmax=fod.lmax,
+        is_asymmetric=fod.is_asymmetric,
         scale=scale,
     )
 
@@ -69,7 +70,9 @@ def bits_of_voxels(volume: NDArray[Any]) -> NDArray[np.uint64]:
     return np.pad(bits, (0, -len(bits) % 8)).view("<u8").astype(np.uint64, copy=False)
 
 
-def suitable_scale(values: Any, change: NDArray[np.float32], lmax: int) -> np.float32:
+def suitable_scale(
+    values: Any, change: NDArray[np.float32], lmax: int, is_asymmetric: bool = False
+) -> np.float32:
     """Return the power of two that brings a table's largest number near the largest half float.
 
     Half floats have 11 digits over 30 powers of two, of which voxels with little in them need the
@@ -83,9 +86,12 @@ def suitable_scale(values: Any, change: NDArray[np.float32], lmax: int) -> np.fl
         To the basis of the table.
     lmax : int
         Largest degree.
+    is_asymmetric : bool
+        Whether there are odd degrees, too.
     """
-    points = np.asarray(sphere_points(lmax)).T
-    amplitudes = change[:, : values.shape[1]] @ polynomial_matrix(points, lmax).T
+    points = np.asarray(sphere_points(lmax, is_asymmetric)).T
+    polynomials = polynomial_matrix(points, lmax, is_asymmetric)
+    amplitudes = change[:, : values.shape[1]] @ polynomials.T
     # Of the coefficients, and of the bounds, which are larger with lmax 2 and below.
     most_each = max(_largest_sum(change), float(EXCESS * ABOVE) * _largest_sum(amplitudes))
     largest = max(float(values.max()), -float(values.min()))
@@ -99,7 +105,7 @@ def _largest_sum(matrix: NDArray[Any]) -> float:
 
 def padded_change(fod: Fod) -> NDArray[np.float32]:
     """Return the change to the polynomial basis, (n_coefficients, n_padded) float32."""
-    change = change_of_basis(fod.sample_matrix, fod.lmax).T
+    change = change_of_basis(fod.sample_matrix, fod.lmax, fod.is_asymmetric).T
     digits = SIGNIFICANT - math.ceil(math.log10(float(np.abs(change).max())))
     n_coefficients = len(change)
     n_padded = (n_coefficients // PADDING + 1) * PADDING  # there is room for the bound, too
@@ -114,10 +120,13 @@ def to_voxel_matrix(fod: Fod) -> NDArray[np.float32]:
 
 
 @lru_cache(maxsize=4)
-def sphere_points(lmax: int) -> NDArray[np.float32]:
-    """Return directions of the half sphere, (3, n) float32, read-only."""
+def sphere_points(lmax: int, is_asymmetric: bool = False) -> NDArray[np.float32]:
+    """Return directions of the half sphere, (3, n) float32, read-only.
+
+    Of the whole sphere, as dense, for an asymmetric FOD.
+    """
     n = _whole(BOUND_DIRECTIONS * lmax * lmax)
-    points = np.ascontiguousarray(direction_set(2 * n)[:n].T)
+    points = np.ascontiguousarray(direction_set(2 * n)[: 2 * n if is_asymmetric else n].T)
     points.flags.writeable = False
     return points
 

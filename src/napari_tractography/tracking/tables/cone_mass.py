@@ -17,6 +17,7 @@ import numpy as np
 from numpy.polynomial import Legendre
 from numpy.typing import NDArray
 
+from ...fields.polynomials import largest_degrees
 from ..codes import EXCESS
 from .builders import cone_points, sphere_points
 from .cone_quadrature import MIRRORED, cone_quadrature, degrees, from_polynomials, harmonic
@@ -31,7 +32,9 @@ ROUNDING = 2e-3  # of the mean size of the FOD: above the rounding of sums in 32
 
 
 @lru_cache(maxsize=8)
-def cone_mass(max_angle_deg: float, lmax: int) -> NDArray[np.float32]:
+def cone_mass(
+    max_angle_deg: float, lmax: int, is_asymmetric: bool = False
+) -> NDArray[np.float32]:
     """Return the numbers of the bound for sums over :func:`.builders.cone_points`.
 
     Returns
@@ -45,7 +48,7 @@ def cone_mass(max_angle_deg: float, lmax: int) -> NDArray[np.float32]:
     """
     points = cone_points(max_angle_deg, lmax)
     n_points = points.shape[1]
-    return _numbers(points, np.full(n_points, 1.0 / n_points), lmax)
+    return _numbers(points, np.full(n_points, 1.0 / n_points), lmax, is_asymmetric)
 
 
 @lru_cache(maxsize=8)
@@ -58,22 +61,26 @@ def quadrature_mass(max_angle_deg: float, lmax: int) -> NDArray[np.float32]:
     return _numbers(points, np.append(weights, 1.0 - weights.sum()), lmax)
 
 
-def _numbers(points: NDArray[Any], weights: NDArray[Any], lmax: int) -> NDArray[np.float32]:
+def _numbers(
+    points: NDArray[Any], weights: NDArray[Any], lmax: int, is_asymmetric: bool = False
+) -> NDArray[np.float32]:
     """Return them for directions (3, n) around the z axis, and their weights, 1 in all."""
-    moments = weights * _around_axis(points, lmax)
+    every_degree = largest_degrees(lmax, is_asymmetric)
+    moments = weights * _around_axis(points, every_degree)
     squared = np.linalg.pinv(moments @ moments.T, rcond=CUT * CUT, hermitian=True)
     parts = np.ones(len(weights))  # of each weight
     for _ in range(PROJECTIONS):
         parts = np.clip(parts - moments.T @ (squared @ (moments @ parts)), 0.0, 1.0)
-    left = np.abs((moments @ parts) @ _around_axis(sphere_points(lmax), lmax)).max(initial=0.0)
+    sphere = _around_axis(sphere_points(lmax, is_asymmetric), every_degree)
+    left = np.abs((moments @ parts) @ sphere).max(initial=0.0)
     uncertainty = 4.0 * math.pi * float(EXCESS) * float(left) + ROUNDING
     z = points[2].astype(np.float64)
     numbers = [2.0 * uncertainty]
-    for m in range(lmax + 1):
-        change = from_polynomials(m, lmax)
-        factors = [(weights * parts) @ Legendre.basis(degree)(z) for degree in degrees(m, lmax)]
+    for largest, m in _sums(every_degree):
+        change = from_polynomials(m, largest)
+        factors = [(weights * parts) @ Legendre.basis(degree)(z) for degree in degrees(m, largest)]
         convolved = np.linalg.solve(change, np.array(factors)[:, None] * change)
-        if m == 0:  # the mean over the sphere is that of degree 0
+        if m == 0 and largest == lmax:  # the mean over the sphere is that of degree 0
             convolved[-1] += uncertainty * change[-1] * harmonic(0, 0, np.ones(1))
         for k in range(len(change)):
             numbers += list(convolved[k:, k])
@@ -82,13 +89,20 @@ def _numbers(points: NDArray[Any], weights: NDArray[Any], lmax: int) -> NDArray[
     return array
 
 
-def _around_axis(points: NDArray[Any], lmax: int) -> NDArray[np.float64]:
+def _sums(every_degree: tuple[int, ...]) -> list[tuple[int, int]]:
+    """Return the largest degree and the order m of each polynomial, in the order of kernels."""
+    return [(largest, m) for largest in every_degree for m in range(largest + 1)]
+
+
+def _around_axis(points: NDArray[Any], every_degree: tuple[int, ...]) -> NDArray[np.float64]:
     """Return orthonormal harmonics of orders m > 0, a row for each, at directions (3, n)."""
     x, y, z = points.astype(np.float64)
     rows = [np.zeros((0, len(z)))]
-    for m in range(1, lmax + 1):
+    for largest, m in _sums(every_degree):
+        if m == 0:
+            continue
         power = (x + 1j * y) ** m
-        for degree in degrees(m, lmax):
+        for degree in degrees(m, largest):
             scaled = power * harmonic(degree, m, z)
             rows.append(np.stack([scaled.real, scaled.imag]))
     return np.concatenate(rows)

@@ -152,7 +152,7 @@ def turning(lmax: int) -> NDArray[np.float32]:
 
 
 def degrees(m: int, lmax: int) -> range:
-    """Return the degrees of harmonics of order m, the highest first."""
+    """Return the degrees of harmonics of order m, the highest first; odd ones if `lmax` is odd."""
     return range(lmax, m - 1 if m > 0 else -1, -2)
 
 
@@ -167,7 +167,7 @@ def from_polynomials(m: int, lmax: int) -> NDArray[Any]:
     """Return the change to harmonics of order m: a row for each, a column for each power."""
     n = len(degrees(m, lmax))
     z = np.cos((np.arange(4 * n) + 0.5) * math.pi / (8 * n))
-    parity = z if m % 2 else np.ones_like(z)
+    parity = z if (lmax - m) % 2 else np.ones_like(z)
     shift = float(shifts(lmax)[m])
     powers = np.stack([parity * (z * z - shift) ** k for k in range(n - 1, -1, -1)], axis=1)
     harmonics = np.stack([harmonic(degree, m, z) for degree in degrees(m, lmax)], axis=1)

@@ -47,6 +47,7 @@ class FodTable:
     masses: NDArray[np.float32]
     to_voxel: NDArray[np.float32]  # (3, 4) float32: RAS+ mm to voxel coordinates
     lmax: int  # largest degree
+    is_asymmetric: bool  # whether there are odd degrees, too
     scale: np.float32  # what amplitudes are multiplied by: a power of two
 
     @property

@@ -53,9 +53,12 @@ class LocalTable:
     def __init__(self, fod: Fod, read: ReadRows) -> None:
         self._read = read
         self._all_words = words_of(fod.voxel_rows)
-        self.fod = stand_in(fod.grid, fod.lmax, basis=fod.basis, frame=fod.frame, name=fod.name)
+        n_coefficients = fod.values.shape[1]
+        self.fod = stand_in(
+            fod.grid, n_coefficients, basis=fod.basis, frame=fod.frame, name=fod.name
+        )
         change = padded_change(fod)
-        scale = suitable_scale(fod.values, change, fod.lmax)
+        scale = suitable_scale(fod.values, change, fod.lmax, fod.is_asymmetric)
         nothing = np.empty((0, change.shape[0]), np.float32)
         coefficients, masses = empty_rows(0, *change.shape)
         self._none = self._table = FodTable(
@@ -67,6 +70,7 @@ class LocalTable:
             masses=masses,
             to_voxel=to_voxel_matrix(fod),
             lmax=fod.lmax,
+            is_asymmetric=fod.is_asymmetric,
             scale=scale,
         )
         self._n_bricks = tuple(-(-n // BRICK) for n in fod.grid.shape)
@@ -208,11 +212,16 @@ def _dilated(bricks: NDArray[np.bool_], rings: int) -> NDArray[np.bool_]:
 
 
 def stand_in(
-    grid: Grid, lmax: int = 0, *, basis: str = "tournier07", frame: str = "", name: str = "FOD"
+    grid: Grid,
+    n_coefficients: int = 1,
+    *,
+    basis: str = "tournier07",
+    frame: str = "",
+    name: str = "FOD",
 ) -> Fod:
     """Return an FOD without coefficients, whose table is provided, or which is replaced yet."""
     return Fod.of_voxels(
-        np.zeros((1, (lmax + 1) * (lmax + 2) // 2), np.float32),
+        np.zeros((1, n_coefficients), np.float32),
         _rows_for_their_shape(grid.shape),
         grid,
         basis=basis,

@@ -29,6 +29,10 @@ class Table(Protocol):
         """Largest degree, or what stands in its place."""
 
     @property
+    def is_asymmetric(self) -> bool:
+        """Whether there are odd degrees, too."""
+
+    @property
     def scale(self) -> np.float32:
         """What amplitudes are multiplied by."""
 

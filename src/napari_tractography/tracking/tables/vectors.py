@@ -24,6 +24,7 @@ class VectorTable:
     kernel: ClassVar[str] = VECTORS
     shared: ClassVar[tuple[str, ...]] = ("voxel_rows", "vectors")
     filled: ClassVar[tuple[str, ...]] = ()
+    is_asymmetric: ClassVar[bool] = False
 
     voxel_rows: NDArray[np.int32]  # (x, y, z) int32: row of each voxel, -1 where it is empty
     # (n_rows, n) float32: RAS+: vectors one after the other, or xx, yy, zz, xy, xz and yz of a

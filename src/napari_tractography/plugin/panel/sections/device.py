@@ -237,10 +237,10 @@ class DeviceSection(QWidget):  # type: ignore[misc]
             )
 
     @property
-    def _kind(self) -> tuple[str, str, int, str]:
+    def _kind(self) -> tuple[str, str, int, str, bool]:
         parameters, fod = self.session.parameters, self.session.fod
-        lmax, kind = (USUAL_LMAX, "") if fod is None else (fod.lmax, fod.kind)
-        return parameters.algorithm, parameters.interpolation, lmax, kind
+        of_fod = (USUAL_LMAX, "", False) if fod is None else (fod.lmax, fod.kind, fod.is_asymmetric)
+        return parameters.algorithm, parameters.interpolation, *of_fod
 
     def _warm_up_soon(self) -> None:
         if self._warmed != self._kind:

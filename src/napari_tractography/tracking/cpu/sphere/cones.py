@@ -9,7 +9,7 @@ from ...codes import EXP, LIMIT, LOG, N_NEIGHBOURS, NOWHERE, SIXTEENTH, SOFTPLUS
 from ..lanes import N_LANES, filled, load_from
 from ..llvm import lowest_bit, select
 from ..memory import store_to
-from .peaks import point_in_cone
+from .peaks import has_odd_degrees, point_in_cone
 
 BIT, NONE = np.uint32(1), np.uint32(0)
 ZERO, ONE = np.float32(0), np.float32(1)
@@ -112,8 +112,11 @@ def keep_allowed(field, amplitudes, ux, uy, uz):
 def face_ahead(field, peak, ux, uy, uz):
     """Turn a direction that points backward round where that may follow u, too.
 
-    An FOD is as large along both: a cone that allows both would be followed back and forth.
+    A symmetric FOD is as large along both: a cone that allows both would be followed back and
+    forth.
     """
+    if has_odd_degrees(field.shifts):
+        return
     x, y, z = -peak[0], -peak[1], -peak[2]
     if ux * x + uy * y + uz * z > ZERO:
         i = nearest_index(field.directions, field.neighbours, ux, uy, uz)

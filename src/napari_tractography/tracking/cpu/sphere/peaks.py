@@ -48,9 +48,15 @@ def largest_value(amplitudes, n):
 
 
 @inlined
+def has_odd_degrees(shifts):
+    """Tell whether the FOD is asymmetric; see :func:`....fields.polynomials.shifts`."""
+    return len(shifts) & 1 == 0
+
+
+@inlined
 def degree_of(shifts):
     """Return the largest degree of the FOD, at least 2, as a float32."""
-    return np.float32(max(len(shifts) - 1, 2))
+    return np.float32(max((len(shifts) - 1) & ~1, 2))
 
 
 @inlined
