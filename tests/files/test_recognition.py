@@ -46,9 +46,43 @@ def test_an_fod_of_all_degrees_is_no_peaks(tmp_path: Path, lmax: int) -> None:
     )
     values = matrix * np.exp(-0.15 * _indices(lmax)[1] ** 2)  # of one direction a voxel
     path = save(tmp_path / "full.nii", values)
-    assert name_of(path) == "asymmetric"
-    with pytest.raises(InvalidFodError, match="an asymmetric FOD, with odd degrees; its even"):
-        load_fod(path)
+    assert name_of(path) == "sh"
+    for kind in ("auto", "sh"):
+        fod = load_fod(path, kind=kind, basis="descoteaux07")
+        assert (fod.is_asymmetric, fod.lmax) == (True, lmax)
+    units = np.stack([x, y, z], axis=1)
+    amplitudes = fod.amplitudes(units)[:, 0, 0]
+    assert (amplitudes.argmax(axis=1) == np.arange(len(units))).mean() > 0.9
+    behind = (amplitudes.diagonal() > fod.amplitudes(-units)[:, 0, 0].diagonal()).mean()
+    assert behind == 1.0
+
+
+def test_what_has_as_many_volumes_as_an_asymmetric_fod_is_asked_about(tmp_path: Path) -> None:
+    """Noise of nine volumes, or an FOD that is the same in all voxels and has no lobe."""
+    rng = np.random.default_rng(3)
+    noise = save(tmp_path / "noise.nii", rng.normal(size=(300, 25)))
+    with pytest.raises(InvalidFodError, match="or read it as kind sh if it is that all the same"):
+        load_fod(noise)
+    assert load_fod(noise, kind="sh").is_asymmetric
+    images = save(tmp_path / "dwi.nii", rng.uniform(1, 2, size=(300, 9)))
+    with pytest.raises(InvalidFodError, match="but a DWI or another series"):
+        load_fod(images)
+    alike = np.tile([1.0, 0.5, 0, 0, 0.9, 0, 0, 0.9, 0], (300, 1))
+    assert name_of(save(tmp_path / "alike.nii", alike * rng.uniform(1, 2, (300, 1)))) == "unclear"
+    round_ones = np.concatenate([rng.uniform(1, 2, (300, 1)), np.full((300, 24), 1e-4)], axis=1)
+    round_ones[:, 1:] *= rng.normal(size=(300, 24))
+    assert name_of(save(tmp_path / "round.nii", round_ones)) == "isotropic"
+
+
+def test_arms_to_one_side_of_fibres_along_z_are_no_images(tmp_path: Path) -> None:
+    """Hardly any coefficient is negative where all fibres run up, or nearly."""
+    rng = np.random.default_rng(4)
+    units = np.array([0, 0, 1.0]) + 0.05 * rng.normal(size=(300, 3)) * [1, 0, 0]
+    x, y, z = (units / np.linalg.norm(units, axis=1, keepdims=True)).T
+    values = real_sh_descoteaux_from_index(
+        *_indices(4), np.arccos(z)[:, None], np.arctan2(y, x)[:, None], legacy=False
+    ) * np.exp(-0.05 * _indices(4)[1] ** 2)
+    assert name_of(save(tmp_path / "up.nii", values)) == "sh"
 
 
 def test_three_peaks_to_one_side_are_peaks(tmp_path: Path) -> None:

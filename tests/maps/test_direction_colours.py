@@ -32,6 +32,15 @@ def test_fibres_have_the_colours_of_their_directions():
         assert (others < 0.5 * colours[axis][..., axis : axis + 1]).all()
 
 
+def test_colours_of_an_asymmetric_fod_are_those_of_its_arms():
+    """One up, the other down: the lower half of the sphere counts, too."""
+    units = np.array([[0.0, 0.6, 0.8], [-0.6, 0.0, -0.8]])
+    fod = nt.Fod(sh_matrix(units, 6, "tournier07", True).reshape(2, 1, 1, 49), np.eye(4))
+    up, down = direction_colours(fod)[:, 0, 0]
+    np.testing.assert_allclose(up, down[[1, 0, 2]], atol=0.03)
+    assert up[2] > up[1] > up[0]
+
+
 def test_weights_make_voxels_dark_and_bright():
     fod = make_phantom("cross", lmax=4)
     weights = np.where(np.arange(fod.grid.shape[0])[:, None, None] < 16, 0.2, 0.8)

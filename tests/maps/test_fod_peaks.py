@@ -30,6 +30,23 @@ def test_two_lobes_are_two_peaks_within_a_degree():
     assert set(cosines.argmax(axis=1)) == {0, 1}
 
 
+def test_peaks_of_an_asymmetric_fod_point_one_way():
+    units = np.random.default_rng(0).normal(size=(3000, 3))
+    units /= np.linalg.norm(units, axis=1, keepdims=True)
+    arms = np.array([[0.6, 0.0, 0.8], [-0.8, 0.0, -0.6], [0.0, 1.0, 0.0], [0.0, -1.0, 0.0]])
+    wanted = np.exp(12 * (units @ arms.T - 1)).sum(axis=1)
+    matrix = sh_matrix(units, 8, "tournier07", True)
+    fod = Fod(np.linalg.lstsq(matrix, wanted, rcond=None)[0].reshape(1, 1, 1, -1), np.eye(4))
+    peaks = fod_peaks(fod, min_amplitude=0.3)
+    assert peaks.is_one_way
+    assert len(peaks.amplitudes) == 4
+    cosines = peaks.directions @ arms.T
+    assert np.degrees(np.arccos(np.minimum(cosines.max(axis=1), 1))).max() < 1.5
+    assert set(cosines.argmax(axis=1)) == {0, 1, 2, 3}
+    assert len(fod_peaks(fod, n_peaks=1, min_amplitude=0.3).amplitudes) == 2
+    assert not fod_peaks(fod.symmetric()).is_one_way
+
+
 def test_small_peaks_and_more_than_asked_for_are_left_out():
     fod = lobes([1, 0, 0], [0, 1, 0], [0, 0, 1])
     assert len(fod_peaks(fod, n_peaks=2, min_amplitude=0.3).amplitudes) == 2

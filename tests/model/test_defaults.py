@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from napari_tractography.fields.sh import sh_matrix
 from napari_tractography.model import defaults
 from napari_tractography.model.defaults import strong_amplitude, suited_to
 from napari_tractography.model.fod import Fod
@@ -18,6 +19,14 @@ def spheres(amplitudes):
     """Voxels in a row whose FOD is the same in all directions, with these amplitudes."""
     amplitudes = np.asarray(amplitudes, dtype=float).reshape(-1, 1, 1, 1)
     return Fod(amplitudes * np.sqrt(4 * np.pi), AFFINE)
+
+
+def test_the_strong_amplitude_of_an_asymmetric_fod_is_that_of_the_whole_sphere():
+    unit = np.array([[0.3, 0.4, -0.866]])
+    down = sh_matrix(unit / np.linalg.norm(unit), 6, "tournier07", True).reshape(1, 1, 1, 49)
+    fod = Fod(np.tile(down, (3, 3, 3, 1)), np.eye(4))
+    largest = fod.amplitudes(unit / np.linalg.norm(unit)).max()
+    assert strong_amplitude(fod) == pytest.approx(largest, rel=0.05)
 
 
 def test_the_strong_amplitude_is_a_percentile_of_the_voxels_with_an_fod():

@@ -11,8 +11,8 @@ import pytest
 from dipy.reconst.shm import real_sh_descoteaux, real_sh_tournier
 
 from napari_tractography.errors import InvalidFodError, InvalidParameterError
-from napari_tractography.fields.readings import BASES
-from napari_tractography.fields.sh import SH_COUNTS, sh_matrix
+from napari_tractography.fields.readings import BASES, FRAMES
+from napari_tractography.fields.sh import FULL_COUNTS, SH_COUNTS, even_columns, sh_matrix
 from napari_tractography.files.fods import load_fod
 from napari_tractography.geometry.directions import direction_set
 from napari_tractography.geometry.grid import Grid
@@ -79,6 +79,47 @@ def test_harmonics_equal_those_of_dipy_up_to_degree_sixteen(legacy):
     for basis, evaluate in (("tournier07", real_sh_tournier), ("descoteaux07", real_sh_descoteaux)):
         theirs, _, _ = evaluate(16, polar, azimuth, legacy=legacy)
         np.testing.assert_allclose(sh_matrix(units, 16, basis + ending), theirs, atol=1e-12)
+
+
+@pytest.mark.filterwarnings("ignore:The legacy:PendingDeprecationWarning")
+@pytest.mark.parametrize("legacy", [False, True])
+@pytest.mark.parametrize("lmax", [2, 8, 16])
+def test_harmonics_of_all_degrees_are_those_of_dipys_full_basis(lmax, legacy):
+    units = random_units(100)
+    polar, azimuth = np.arccos(units[:, 2]), np.arctan2(units[:, 1], units[:, 0])
+    ending = "_legacy" if legacy else ""
+    for basis, evaluate in (("tournier07", real_sh_tournier), ("descoteaux07", real_sh_descoteaux)):
+        theirs, _, degrees = evaluate(lmax, polar, azimuth, full_basis=True, legacy=legacy)
+        mine = sh_matrix(units, lmax, basis + ending, True)
+        np.testing.assert_allclose(mine, theirs, atol=1e-12)
+        even = even_columns((lmax + 1) ** 2)
+        np.testing.assert_array_equal(even, np.flatnonzero(degrees % 2 == 0))
+        np.testing.assert_allclose(
+            mine[:, even], sh_matrix(units, lmax, basis + ending), atol=1e-12
+        )
+
+
+@pytest.mark.parametrize("frame", FRAMES)
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+def test_an_asymmetric_fod_has_the_amplitudes_of_dipys_full_basis(frame, dtype):
+    values = np.random.default_rng(0).normal(size=(2, 3, 4, 25)).astype(dtype)
+    affine = np.array([[0, -2.0, 0, 3], [1.6, 0, 1.2, 1], [-1.2, 0, 1.6, 0], [0, 0, 0, 1]])
+    fod = Fod(values, affine, basis="descoteaux07", frame=frame, name="a.nii")
+    assert (fod.is_asymmetric, fod.lmax) == (True, 4)
+    units = random_units(50)
+    own = units if frame == "scanner" else units @ fod.grid.axes
+    polar, azimuth = np.arccos(own[:, 2]), np.arctan2(own[:, 1], own[:, 0])
+    matrix = real_sh_descoteaux(4, polar, azimuth, full_basis=True, legacy=False)[0]
+    wanted = values.astype(np.float64) @ matrix.T
+    np.testing.assert_allclose(fod.amplitudes(units), wanted, atol=2e-5)
+    mean = (fod.amplitudes(units) + fod.amplitudes(-units)) / 2
+    symmetric = fod.symmetric()
+    np.testing.assert_allclose(symmetric.amplitudes(units), mean, atol=2e-5)
+    assert not symmetric.is_asymmetric
+    assert symmetric.symmetric() is symmetric
+    assert fod.description == "Asymmetric FOD of SH coefficients, lmax 4, descoteaux07"
+    assert "asymmetric, lmax=4, descoteaux07" in repr(fod)
+    assert fod.reread(basis="tournier07").is_asymmetric
 
 
 @pytest.mark.parametrize("basis", BASES)
@@ -239,6 +280,14 @@ def test_fod_is_immutable_and_can_be_referred_to_weakly():
     with pytest.raises(ValueError, match="read-only"):
         fod.voxel_rows[0] = 2
     assert weakref.ref(fod)() is fod
+
+
+def test_counts_of_all_degrees_are_none_of_even_ones():
+    assert [n for n, lmax in FULL_COUNTS.items() if lmax <= 8] == [9, 25, 49, 81]
+    assert not set(FULL_COUNTS) & set(SH_COUNTS)
+    for count, lmax in FULL_COUNTS.items():
+        fod = Fod(np.ones((1, 1, 1, count)), np.eye(4))
+        assert (fod.lmax, fod.is_asymmetric) == (lmax, True)
 
 
 def test_sh_counts_are_those_of_even_degrees():

@@ -350,6 +350,13 @@ def test_what_the_kernel_of_pages_does_not_track_is_refused(
         live_of(inputs_of(lmax, n=2, **parameters), Tractogram.empty())
 
 
+def test_an_asymmetric_fod_is_refused() -> None:
+    inputs = inputs_of(6, n=2)
+    fod = nt.Fod(np.ones((*inputs.fod.grid.shape, 49)), inputs.fod.grid)
+    with pytest.raises(InvalidParameterError, match="does not track in an asymmetric FOD; leave"):
+        live_of(dataclasses.replace(inputs, fod=fod), Tractogram.empty())
+
+
 def test_backtracking_is_refused() -> None:
     inputs = inputs_of(n=2, backtrack=True)
     live_of(inputs, Tractogram.empty())  # of no effect without tissues

@@ -289,12 +289,19 @@ def test_the_command_compiles_what_the_plan_needs(fod, seeds, monkeypatch):
     parameters = SHORT.replace(algorithm="sd_stream", interpolation="nearest")
     peaks = Fod.from_peaks(np.ones((3, 3, 3, 3)), np.eye(4))
     image = Fod.from_image(np.arange(512.0).reshape(8, 8, 8), np.eye(4))
-    for one, kernel in ((fod, "coefficients"), (peaks, "vectors"), (image, "blocks")):
+    one_way = random_fod(2, is_asymmetric=True)
+    for one, kernel in (
+        (fod, "coefficients"),
+        (one_way, "coefficients"),
+        (peaks, "vectors"),
+        (image, "blocks"),
+    ):
         command = kernels.COMMAND.format(
             algorithm="sd_stream",
             interpolation="nearest",
             lmax=2,
             kernel=kernel,
+            is_asymmetric=one.is_asymmetric,
         )
         exec(command)
         assert cpu._kind(compiled.pop()) == cpu._kind(plan_of(one, seeds, parameters))
@@ -361,7 +368,8 @@ def test_what_is_on_the_disk_is_known_by_its_largest_degree(fod, seeds):
     plan = plan_of(fod, seeds, SHORT)
     cpu.make_ready(plan)
     assert cpu.is_on_disk(plan)
-    assert not cpu.is_on_disk(plan_of(random_fod(16), Seeds.at(np.ones(3)), SHORT))
+    for other in (random_fod(16), random_fod(16, is_asymmetric=True)):
+        assert not cpu.is_on_disk(plan_of(other, Seeds.at(np.ones(3)), SHORT))
 
 
 def test_a_process_of_its_own_finds_the_package(monkeypatch):

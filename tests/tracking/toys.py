@@ -172,13 +172,17 @@ def cone_points(axis: np.ndarray, angle_deg: float, n: int) -> np.ndarray:
     return z[:, None] * np.asarray(axis) + np.sqrt(1.0 - z * z)[:, None] * across
 
 
-def convolved(numbers, coefficients, units, lmax):
+def convolved(numbers, coefficients, units, lmax, is_asymmetric=False):
     """(n_fods, n): what tables/cone_mass.py has the numbers of, along (n, 3) unit vectors."""
     x, y, z = units.T
     value, at, k = np.zeros((len(coefficients), len(units))), 0, 1
-    for m, shift in enumerate(shifts(lmax).astype(np.float64)):
-        across = (x + 1j * y) ** m * (z if m % 2 else 1.0)
-        for power in range((lmax - m) // 2, -1, -1):
+    of_orders = shifts(lmax).astype(np.float64)
+    sums = [(lmax, m) for m in range(lmax + 1)]
+    sums += [(lmax - 1, m) for m in range(lmax)] if is_asymmetric else []
+    for largest, m in sums:
+        shift = of_orders[m]
+        across = (x + 1j * y) ** m * (z if (largest - m) % 2 else 1.0)
+        for power in range((largest - m) // 2, -1, -1):
             factor = np.polyval(numbers[k : k + power + 1], z * z - shift)
             for part in (across.real, across.imag) if m else (across.real,):
                 value += coefficients[:, at, None] * (factor * part)

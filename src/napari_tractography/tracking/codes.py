@@ -161,8 +161,9 @@ class Field(NamedTuple):
     coefficients: np.ndarray  # (n_rows + 1, n_padded) uint16: half floats; after them, the bound
     masses: np.ndarray  # (n_rows + 1,) float32
     to_voxel: np.ndarray  # (3, 4) float32
-    shifts: tuple[np.float32, ...]  # of lmax + 1 float32: see fields/polynomials.py
-    sphere_points: np.ndarray  # (3, n) float32: directions of the half sphere
+    # Of lmax + 1 float32, one more of an asymmetric FOD: see fields/polynomials.py.
+    shifts: tuple[np.float32, ...]
+    sphere_points: np.ndarray  # (3, n) float32: of the half sphere, or of the whole, see tables/
     cone_points: np.ndarray  # (3, n) float32: directions in a cone around the z axis
     # The quadrature of the cone, for deterministic tracking; see tables/cone_quadrature.py.
     quadrature_points: np.ndarray  # (4, n) float32

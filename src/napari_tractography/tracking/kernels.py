@@ -37,7 +37,9 @@ import gc, os
 gc.set_threshold(200_000, 20, 100)
 os.environ["NUMBA_DISABLE_ERROR_MESSAGE_HIGHLIGHTING"] = "1"
 from napari_tractography.tracking.engine import compile_kernel
-compile_kernel({algorithm!r}, {interpolation!r}, lmax={lmax}, kernel={kernel!r}{more})
+compile_kernel(
+    {algorithm!r}, {interpolation!r}, lmax={lmax}, kernel={kernel!r}, is_asymmetric={is_asymmetric}
+)
 """
 WAIT_SECONDS = 0.1  # between two questions to a waiting caller whether the kernel is still wanted
 THREAD_NAME = "tractography-compiling"
@@ -93,7 +95,7 @@ def _command_of(plan: Plan) -> str:
         interpolation="nearest" if plan.settings.interpolation == NEAREST else "trilinear",
         lmax=plan.table.lmax,
         kernel=plan.table.kernel,
-        more=", is_asymmetric=True" if plan.table.is_asymmetric else "",
+        is_asymmetric=plan.table.is_asymmetric,
     )
 
 

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from napari.components import ViewerModel
 
+from napari_tractography.fields.sh import sh_matrix
 from napari_tractography.maps.fod_peaks import fod_peaks
 from napari_tractography.model.fod import Fod
 from napari_tractography.model.phantoms import make_phantom
@@ -127,6 +128,46 @@ def test_peaks_lie_in_the_middle_of_their_voxels():
     middles = layer.data[:, 0] + layer.data[:, 1] / 2
     np.testing.assert_allclose(middles, np.round(middles), atol=1e-4)
     assert len(layer.data) > 100
+
+
+def one_way(affine):
+    """Lobes along a direction, and half as large ones to the side, in an oblique image."""
+    units = np.array([[0.6, 0.0, 0.8], [0.0, 1.0, 0.0]])
+    values = np.array([1.0, 0.4]) @ sh_matrix(units, 6, "tournier07", True)
+    return Fod(np.tile(values, (3, 3, 3, 1)), affine), units[0]
+
+
+def test_glyphs_of_an_asymmetric_fod_point_one_way():
+    affine = np.array([[-1.6, -1.2, 0, 4], [-1.2, 1.6, 0, 0], [0, 0, 2, 0], [0, 0, 0, 1.0]])
+    fod, unit = one_way(affine)
+    space = DisplaySpace.of(fod.grid)
+    vertices, _, _ = glyph_mesh(fod, space, np.array([[1, 1, 1]]), min_amplitude=0.05)
+    arms = vertices - space.to_display(fod.grid.to_mm(np.array([[1, 1, 1]])))
+    ahead = (space.world_to_display[:3, :3] @ unit)[::-1]
+    along = arms @ ahead / np.linalg.norm(ahead)
+    assert along.max() > 5 * -along.min()
+
+
+def test_what_a_slice_cuts_of_asymmetric_glyphs_points_one_way():
+    fod, _ = one_way(np.eye(4))
+    viewer = ViewerModel()
+    viewer._add_layer_from_data(*fod_layer_data(fod))
+    glyphs = FodGlyphs(viewer, fod, DisplaySpace.of(fod.grid), min_amplitude=0.05)
+    z, x = np.meshgrid(np.linspace(-0.5, 0.5, 41), np.linspace(-0.5, 0.5, 41), indexing="ij")
+    places = np.stack([1 + z, np.ones_like(z), 1 + x], axis=-1)
+    shown = glyphs.cut(2, 0, places)[..., 3] > 0
+    upper, lower = shown & (0.8 * z + 0.6 * x > 0.1), shown & (0.8 * z + 0.6 * x < -0.1)
+    assert upper.sum() > 10 * lower.sum()
+    glyphs.close()
+
+
+def test_peaks_of_an_asymmetric_fod_begin_in_the_middle_of_their_voxels():
+    fod, unit = one_way(np.eye(4))
+    peaks = fod_peaks(fod, n_peaks=1, min_amplitude=0.3)
+    layer = peaks_layer(peaks, fod.grid, DisplaySpace.of(fod.grid))
+    np.testing.assert_allclose(layer.data[:, 0], np.round(layer.data[:, 0]), atol=1e-4)
+    longest = layer.data[np.linalg.norm(layer.data[:, 1], axis=1).argmax(), 1]
+    assert longest[::-1] @ unit / np.linalg.norm(longest) > 0.98
 
 
 def test_a_picture_that_is_enlarged_shows_as_many_glyphs_and_finer_ones(shown):

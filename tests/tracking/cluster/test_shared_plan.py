@@ -59,6 +59,7 @@ def cases() -> dict[str, dict[str, Any]]:
         "an FOD": {"fod": fod},
         "a mask and regions": {"fod": fod, "mask": mask, "regions": regions},
         "peaks": {"fod": random_vectors("peaks")},
+        "an asymmetric FOD": {"fod": random_fod(4, shape=(6, 6, 6), is_asymmetric=True)},
     }
 
 

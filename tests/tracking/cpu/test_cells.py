@@ -70,6 +70,18 @@ def two_lobes(angle_deg, ratio, lmax):
     return Fod(lobes(first, lmax, sharpness) + ratio * lobes(second, lmax, sharpness), np.eye(4))
 
 
+def one_way_lobes(lmax):
+    """FODs of two lobes to opposite sides, of heights that differ by a little, and one between."""
+    rng = np.random.default_rng(lmax)
+    units = rng.normal(size=(5, 5, 5, 2, 3))
+    units /= np.linalg.norm(units, axis=-1, keepdims=True)
+    first, second, opposite = (
+        lobes(some, lmax, 1.0 / lmax**2, is_asymmetric=True)
+        for some in (units[..., 0, :], units[..., 1, :], -units[..., 0, :])
+    )
+    return Fod(first + 0.6 * second + 1.05 * opposite, np.eye(4))
+
+
 FODS = [
     *[
         pytest.param(random_fod(lmax, shape=(5, 5, 5), seed=lmax), id=f"random {lmax}")
@@ -81,6 +93,14 @@ FODS = [
         for ratio in (0.9, 1.0)
     ],
     pytest.param(two_lobes(14, 1.0, 16), id="lobes 14 degrees apart, lmax 16"),
+    *[
+        pytest.param(
+            random_fod(lmax, shape=(5, 5, 5), seed=lmax, is_asymmetric=True),
+            id=f"random {lmax}, asymmetric",
+        )
+        for lmax in (2, 4, 8, 16)
+    ],
+    pytest.param(one_way_lobes(8), id="lobes to one side, and one nearly as high opposite"),
 ]
 
 
@@ -88,7 +108,7 @@ FODS = [
 def test_rows_are_the_fod_within_the_rounding_of_half_floats(fod):
     rows, _, masses, scale = filled(fod)
     wanted = fod.values.astype(np.float64) @ fod.sample_matrix(SPHERE).T
-    found = rows @ polynomial_matrix(SPHERE, fod.lmax).T / scale
+    found = rows @ polynomial_matrix(SPHERE, fod.lmax, fod.is_asymmetric).T / scale
     off = np.abs(found - wanted) / np.abs(wanted).max(axis=1, keepdims=True)
     # Higher degrees cancel more: their polynomials have larger coefficients.
     assert np.sqrt((off**2).mean()) < (3e-4 if fod.lmax <= 8 else 3e-3)
@@ -100,7 +120,7 @@ def test_rows_are_the_fod_within_the_rounding_of_half_floats(fod):
 @pytest.mark.parametrize("fod", FODS)
 def test_no_amplitude_exceeds_the_bound_of_its_row(fod):
     rows, bounds, _, _ = filled(fod)
-    largest = (rows @ polynomial_matrix(SPHERE, fod.lmax).T).max(axis=1)
+    largest = (rows @ polynomial_matrix(SPHERE, fod.lmax, fod.is_asymmetric).T).max(axis=1)
     positive = largest > 0
     assert positive.any()
     assert (bounds[positive] >= largest[positive]).all()

@@ -53,6 +53,7 @@ FODS = {
     "lmax 6": lambda: random_fod(6, shape=(9, 8, 7), affine=SKEWED),
     "lmax 10": lambda: random_fod(10, shape=(9, 8, 7)),
     "crossings": lambda: crossing_fod(shape=(9, 8, 7)),
+    "asymmetric": lambda: random_fod(4, shape=(9, 8, 7), affine=SKEWED, is_asymmetric=True),
 }
 
 

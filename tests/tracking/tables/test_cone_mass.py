@@ -18,22 +18,24 @@ SPHERE = direction_set(4000).astype(np.float64)
 MIRRORED = np.array([[1, 1, 1], [1, -1, 1], [-1, 1, 1], [-1, -1, 1]])
 
 
-def sums_of(points, weights, coefficients, units, lmax):
+def sums_of(points, weights, coefficients, units, lmax, is_asymmetric=False):
     """Weighted sums of what is positive in the cone around each unit vector, (n_fods, n)."""
     found = []
     for unit in units:
         across = np.linalg.svd(unit[None])[2][1:]
         there = points.T @ np.concatenate([across, unit[None]])
-        values = coefficients @ polynomial_matrix(there, lmax).T
+        values = coefficients @ polynomial_matrix(there, lmax, is_asymmetric).T
         found.append(np.maximum(values, 0.0) @ weights)
     return np.transpose(found)
 
 
-def fods(lmax):
+def fods(lmax, is_asymmetric=False):
     """Coefficients of polynomials: of noise, of lobes, and of lobes upside down."""
-    some = random_fod(lmax), crossing_fod(lmax=lmax)
+    kind = {"is_asymmetric": is_asymmetric}
+    some = random_fod(lmax, **kind), crossing_fod(lmax=lmax, **kind)
     noise, lobes = (
-        f.values[:20].astype(float) @ change_of_basis(f.sample_matrix, lmax).T for f in some
+        f.values[:20].astype(float) @ change_of_basis(f.sample_matrix, lmax, is_asymmetric).T
+        for f in some
     )
     return np.concatenate([noise, lobes, -lobes])
 
@@ -44,12 +46,13 @@ def fods(lmax):
         {
             "angle": {f"{angle:g} degrees": angle for angle in (1.0, 10.0, 25.0, 45.0, 90.0)},
             "lmax": {f"lmax {lmax}": lmax for lmax in (0, 4, 8, 12)},
-            "rings": {"points": False, "rings": True},
+            "rings": {"points": False, "rings": True, "asymmetric": None},
         }
     ),
 )
 def test_no_sum_over_a_cone_is_less(angle, lmax, rings):
-    coefficients = fods(lmax)
+    is_asymmetric = rings is None and lmax > 0
+    coefficients = fods(lmax, is_asymmetric)
     units = np.random.default_rng(lmax).normal(size=(20, 3))
     units /= np.linalg.norm(units, axis=1, keepdims=True)
     if rings:
@@ -59,18 +62,23 @@ def test_no_sum_over_a_cone_is_less(angle, lmax, rings):
         points = np.concatenate([points, [[0.0], [0.0], [1.0]]], axis=1)
         weights = np.append(np.repeat(quarter[3], 4), 1.0 - 4.0 * quarter[3].sum())
     else:
-        numbers, points = cone_mass(angle, lmax), cone_points(angle, lmax).astype(np.float64)
+        numbers = cone_mass(angle, lmax, is_asymmetric)
+        points = cone_points(angle, lmax).astype(np.float64)
         weights = np.full(points.shape[1], 1.0 / points.shape[1])
-    values = coefficients @ polynomial_matrix(SPHERE, lmax).T
+    values = coefficients @ polynomial_matrix(SPHERE, lmax, is_asymmetric).T
     mean = np.maximum(values, 0.0).mean(1)[:, None]
-    bound = convolved(numbers.astype(np.float64), coefficients, units, lmax) - numbers[0] * mean
-    sums = sums_of(points, weights, coefficients, units, lmax)
+
+    def bound_of(fods, along, means):
+        found = convolved(numbers.astype(np.float64), fods, along, lmax, is_asymmetric)
+        return found - numbers[0] * means
+
+    bound = bound_of(coefficients, units, mean)
+    sums = sums_of(points, weights, coefficients, units, lmax, is_asymmetric)
     assert (bound <= sums - 0.9 * ROUNDING * np.abs(values).mean(1)[:, None]).all()
     # And of lobes ahead, which is what streamlines follow, no more than half is missed.
     largest = SPHERE[values.argmax(1)]
     ahead = [
-        (convolved(numbers.astype(np.float64), fod, u, lmax) - numbers[0] * m)[0, 0]
-        / sums_of(points, weights, fod, u, lmax)[0, 0]
+        bound_of(fod, u, m)[0, 0] / sums_of(points, weights, fod, u, lmax, is_asymmetric)[0, 0]
         for fod, u, m in zip(
             coefficients[20:40, None], largest[20:40, None], mean[20:40], strict=True
         )
@@ -78,15 +86,19 @@ def test_no_sum_over_a_cone_is_less(angle, lmax, rings):
     assert min(ahead) > 0.5
 
 
-@pytest.mark.parametrize(("angle", "lmax"), [(10.0, 4), (45.0, 4), (20.0, 8), (45.0, 8)])
-def test_there_is_no_fod_of_which_the_bound_is_above_the_sum(angle, lmax):
+@pytest.mark.parametrize(
+    ("angle", "lmax", "is_asymmetric"),
+    [(10.0, 4, False), (45.0, 4, False), (20.0, 8, False), (45.0, 8, False), (45.0, 4, True)],
+)
+def test_there_is_no_fod_of_which_the_bound_is_above_the_sum(angle, lmax, is_asymmetric):
     """The FOD that comes closest, by linear programming: that of the coefficients, and of what is
     positive along directions in the cone and on the sphere."""
-    numbers, points = cone_mass(angle, lmax).astype(np.float64), cone_points(angle, lmax)
-    sphere = polynomial_matrix(direction_set(600), lmax)
-    cone = polynomial_matrix(points.T, lmax)
+    numbers = cone_mass(angle, lmax, is_asymmetric).astype(np.float64)
+    sphere = polynomial_matrix(direction_set(600), lmax, is_asymmetric)
+    cone = polynomial_matrix(cone_points(angle, lmax).T, lmax, is_asymmetric)
     n, n_sphere, n_cone = sphere.shape[1], len(sphere), len(cone)
-    along_axis = convolved(numbers, np.eye(n), np.array([[0.0, 0.0, 1.0]]), lmax)[:, 0]
+    up = np.array([[0.0, 0.0, 1.0]])
+    along_axis = convolved(numbers, np.eye(n), up, lmax, is_asymmetric)[:, 0]
     costs = [-along_axis, np.full(n_sphere, numbers[0] / n_sphere), np.full(n_cone, 1.0 / n_cone)]
     every = np.concatenate([sphere, cone])
     above = np.hstack([every, -np.eye(n_sphere + n_cone)])  # what is positive is no less than it is

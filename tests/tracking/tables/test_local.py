@@ -73,6 +73,17 @@ def test_streamlines_are_those_in_the_whole_fod(
         assert near(table, inputs).digest() == whole.digest()
 
 
+def test_an_asymmetric_fod_is_read_around_streamlines_too() -> None:
+    fod = random_fod(4, shape=SHAPE, affine=SKEWED, is_asymmetric=True)
+    parameters = nt.TrackingParameters(step_mm=1.0, min_amplitude=0.02, max_length_mm=20.0)
+    table = LocalTable(fod, read_from(fod))
+    assert table.fod.is_asymmetric
+    seeds = nt.Seeds.in_sphere(fod.grid.to_mm((5, 5, 5)), 1.5, 60)
+    found = near(table, TrackingInput(table.fod, seeds, parameters))
+    assert found.digest() == nt.track(fod, seeds, parameters, backend="cpu").digest()
+    assert 0 < table.n_voxels < fod.n_voxels
+
+
 @pytest.mark.parametrize("growth", [0, 1, 3])
 def test_long_steps_do_not_jump_over_what_is_missing(
     everywhere: nt.Fod, growth: int, monkeypatch: pytest.MonkeyPatch

@@ -417,9 +417,7 @@ class CudaDevice:
         def fill() -> tuple[Any, Any]:
             self.uploaded_bytes += field.values.nbytes
             degrees = plan.table.lmax, plan.table.is_asymmetric
-            return tables.fill_rows(
-                gpu, *degrees, field.values, field.change, field.sphere_points
-            )
+            return tables.fill_rows(gpu, *degrees, field.values, field.change, field.sphere_points)
 
         return dict(zip(ROWS, _uploads.get(gpu, field.masses, fill), strict=True))
 

@@ -32,9 +32,7 @@ ROUNDING = 2e-3  # of the mean size of the FOD: above the rounding of sums in 32
 
 
 @lru_cache(maxsize=8)
-def cone_mass(
-    max_angle_deg: float, lmax: int, is_asymmetric: bool = False
-) -> NDArray[np.float32]:
+def cone_mass(max_angle_deg: float, lmax: int, is_asymmetric: bool = False) -> NDArray[np.float32]:
     """Return the numbers of the bound for sums over :func:`.builders.cone_points`.
 
     Returns

@@ -8,7 +8,7 @@ from kept_code import kept
 from toys import tangents
 
 from napari_tractography.fields.polynomials import change_of_basis, shifts
-from napari_tractography.fields.sh import sh_matrix
+from napari_tractography.fields.sh import n_coefficients_of, sh_matrix
 from napari_tractography.tracking.cpu import lanes, memory
 from napari_tractography.tracking.cpu.lanes import N_LANES
 from napari_tractography.tracking.cpu.sphere import evaluation
@@ -34,30 +34,40 @@ def evaluate_lanes(shifts, coefficients, all_coefficients, units, one, many):
     memory.store(many, evaluation.values_of_lanes(shifts, all_coefficients, x, y, z))
 
 
-def situation(lmax):
+def situation(lmax, is_asymmetric=False):
     """Random coefficients in DIPY's basis and as kernels read them, and unit vectors."""
     rng = np.random.default_rng(lmax)
-    coefficients = rng.normal(size=(lmax + 1) * (lmax + 2) // 2)
-    change = change_of_basis(lambda u: sh_matrix(u, lmax, "tournier07"), lmax)
+    coefficients = rng.normal(size=n_coefficients_of(lmax, is_asymmetric))
+
+    def harmonics(u):
+        return sh_matrix(u, lmax, "tournier07", is_asymmetric)
+
+    change = change_of_basis(harmonics, lmax, is_asymmetric)
     units = rng.normal(size=(N_LANES, 3))
     units[:6] = np.concatenate([np.eye(3), -np.eye(3)])  # the poles among them
     units /= np.linalg.norm(units, axis=1, keepdims=True)
     return coefficients, (change @ coefficients).astype(np.float32), units
 
 
-def kernel_shifts(lmax):
-    return tuple(shifts(lmax))
+def kernel_shifts(lmax, is_asymmetric=False):
+    return tuple(shifts(lmax, is_asymmetric))
 
 
-@pytest.mark.parametrize("lmax", [0, 2, 4, 8, 12, 16])
-def test_values_and_derivatives_agree_with_dipy(lmax):
+OF_ALL_DEGREES = [pytest.param(lmax, True, id=f"{lmax}, odd ones too") for lmax in (2, 4, 8, 16)]
+
+
+@pytest.mark.parametrize(
+    ("lmax", "is_asymmetric"),
+    [*((lmax, False) for lmax in (0, 2, 4, 8, 12, 16)), *OF_ALL_DEGREES],
+)
+def test_values_and_derivatives_agree_with_dipy(lmax, is_asymmetric):
     """Along the sphere, where alone the polynomials equal the harmonics."""
-    coefficients, mine, units = situation(lmax)
+    coefficients, mine, units = situation(lmax, is_asymmetric)
     out = np.zeros((len(units), 10), np.float32)
-    evaluate(kernel_shifts(lmax), mine, units.astype(np.float32), out)
+    evaluate(kernel_shifts(lmax, is_asymmetric), mine, units.astype(np.float32), out)
 
     def truth(u):
-        return sh_matrix(np.atleast_2d(u), lmax, "tournier07") @ coefficients
+        return sh_matrix(np.atleast_2d(u), lmax, "tournier07", is_asymmetric) @ coefficients
 
     size = np.abs(coefficients).sum()
     rounding = 2e-6 if lmax < 10 else 1e-5
@@ -90,15 +100,15 @@ def test_values_and_derivatives_agree_with_dipy(lmax):
         np.testing.assert_allclose(found, bends, atol=4 * tolerance + 1e-6 * size)
 
 
-@pytest.mark.parametrize("lmax", [0, 4, 8])
-def test_vectors_have_the_bits_of_numbers(lmax):
-    _, mine, units = situation(lmax)
-    units = units.astype(np.float32)
+@pytest.mark.parametrize(("lmax", "is_asymmetric"), [(0, False), (4, False), (8, False), (4, True)])
+def test_vectors_have_the_bits_of_numbers(lmax, is_asymmetric):
+    _, mine, units = situation(lmax, is_asymmetric)
+    units, mine_shifts = units.astype(np.float32), kernel_shifts(lmax, is_asymmetric)
     numbers = np.zeros((len(units), 10), np.float32)
-    evaluate(kernel_shifts(lmax), mine, units, numbers)
+    evaluate(mine_shifts, mine, units, numbers)
     one, many = np.zeros((2, N_LANES), np.float32)
     every = np.repeat(mine[:, None], N_LANES, axis=1)
-    evaluate_lanes(kernel_shifts(lmax), mine, every, np.ascontiguousarray(units.T), one, many)
+    evaluate_lanes(mine_shifts, mine, every, np.ascontiguousarray(units.T), one, many)
     np.testing.assert_array_equal(one, numbers[:, 0])
     np.testing.assert_array_equal(many, numbers[:, 0])
 

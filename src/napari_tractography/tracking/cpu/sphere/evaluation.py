@@ -71,7 +71,7 @@ def _value(shifts, coefficients, x, y, z):
         for _ in range(largest >> 1):
             term = term * v + FETCH(coefficients, at)
             at += ONE_MORE
-        if largest == LMAX:
+        if largest == LMAX:  # noqa: SIM108 - a statement, which is decided beforehand
             value = term
         else:
             value = value + term * z
@@ -107,7 +107,7 @@ def _convolved(shifts, coefficients, numbers, x, y, z):
                 k += ONE_MORE
             term = term + factor * FETCH(coefficients, at)
             at += ONE_MORE
-        if largest == LMAX:
+        if largest == LMAX:  # noqa: SIM108 - a statement, which is decided beforehand
             value = term
         else:
             value = value + term * z
