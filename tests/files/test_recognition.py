@@ -67,7 +67,7 @@ def test_what_has_as_many_volumes_as_an_asymmetric_fod_is_asked_about(tmp_path: 
     images = save(tmp_path / "dwi.nii", rng.uniform(1, 2, size=(300, 9)))
     with pytest.raises(InvalidFodError, match="but a DWI or another series"):
         load_fod(images)
-    alike = np.tile([1.0, 0.5, 0, 0, 0.9, 0, 0, 0.9, 0], (300, 1))
+    alike = np.tile([1.0, 0.5, 0, 0, 0.9, 0, -0.9, 0, 0.4], (300, 1))
     assert name_of(save(tmp_path / "alike.nii", alike * rng.uniform(1, 2, (300, 1)))) == "unclear"
     round_ones = np.concatenate([rng.uniform(1, 2, (300, 1)), np.full((300, 24), 1e-4)], axis=1)
     round_ones[:, 1:] *= rng.normal(size=(300, 24))

@@ -71,39 +71,48 @@ def test_the_largest_start_is_that_of_the_sphere_whichever_way_it_points() -> No
         assert (drawn @ unit > 0.9999).all()
 
 
-@pytest.mark.parametrize("algorithm", ["probabilistic", "deterministic", "sd_stream"])
-def test_a_symmetric_fod_is_tracked_alike_in_either_basis(algorithm: str) -> None:
-    """Amplitudes are the same numbers, rounded alike: odd degrees add zeros.
-
-    The scale of the table and the directions at which cones are sampled may differ; draws, and
-    what they are compared with, do not, but for a bound that is looked for on the whole sphere.
-    """
+def in_both_bases() -> tuple[Fod, Fod]:
+    """A symmetric FOD with its even degrees alone, and with zeros for the odd ones."""
     even = random_fod(LMAX, shape=(6, 6, 6), seed=5)
     values = np.zeros((*even.grid.shape, (LMAX + 1) ** 2), np.float32)
     values[..., even_columns((LMAX + 1) ** 2)] = even.coefficients
     full = Fod(values, np.eye(4))
     assert full.is_asymmetric
     np.testing.assert_array_equal(full.symmetric().values, even.values)
+    return even, full
+
+
+@pytest.mark.parametrize(("algorithm", "share"), [("sd_stream", 0.99), ("deterministic", 0.85)])
+def test_a_symmetric_fod_is_followed_alike_in_either_basis(algorithm: str, share: float) -> None:
+    """Peaks are the same; which of several is found may differ, since cones are sampled elsewhere.
+
+    Draws are others: the bound of a row is looked for on the whole sphere, and looser.
+    """
     rng = np.random.default_rng(1)
     places = rng.uniform(1.0, 4.0, (200, 3))
     seeds = Seeds.at(places, rng.normal(size=places.shape))
     parameters = TrackingParameters(
-        algorithm=algorithm,
-        start="given",
-        step_mm=0.2,
-        max_length_mm=3.0,
-        min_probability=0.1,
-        max_angle_deg=30.0,
+        algorithm=algorithm, start="given", step_mm=0.2, max_length_mm=3.0, max_angle_deg=30.0
     )
-    one, other = (track(fod, seeds, parameters, backend="cpu") for fod in (even, full))
-    common, mine, theirs = np.intersect1d(one.seed_index, other.seed_index, return_indices=True)
-    assert len(common) > 0.97 * max(len(one), len(other))
-    ends = [
-        (one[i][-1] - other[k][-1], len(one[i]) == len(other[k]))
-        for i, k in zip(mine, theirs, strict=True)
+    one, other = (track(fod, seeds, parameters, backend="cpu") for fod in in_both_bases())
+    np.testing.assert_array_equal(one.seed_index, other.seed_index)
+    assert len(one) > 150
+    same = [
+        a.shape == b.shape and np.abs(a - b).max() < 1e-3 for a, b in zip(one, other, strict=True)
     ]
-    close = [bool(same and np.abs(apart).max() < 1e-2) for apart, same in ends]
-    assert np.mean(close) > 0.9
+    assert np.mean(same) > share
+
+
+def test_a_symmetric_fod_is_drawn_from_alike_in_either_basis() -> None:
+    _, full = in_both_bases()
+    position = np.array([2.3, 1.6, 3.2])
+    truth = BruteForce.at(full, position, interpolation="trilinear")
+    axis = np.array([0.6, 0.0, 0.8])
+    drawn, _ = draw_steps(full, position, axis, max_angle_deg=60.0)
+    assert ConeBins(axis, 60.0).p_value(drawn, truth.amplitudes) > 1e-3
+    around, _ = draw_steps(full, position)
+    up = np.array([0.0, 0.0, 1.0])
+    assert ConeBins(up, 180.0).p_value(around, lambda u: truth.amplitudes(-u)) > 1e-3
 
 
 def y_shape(*, is_symmetric: bool = False) -> tuple[Fod, np.ndarray]:
@@ -160,7 +169,7 @@ def test_lines_from_the_stem_take_either_arm_and_lines_from_an_arm_take_the_stem
     fod, middle = y_shape()
     from_stem = ends_of(fod, middle, STEM, algorithm=algorithm)
     assert from_stem[2] == 0  # none turns back
-    assert min(from_stem[:2]) > 0.2 * N_LINES
+    assert min(from_stem[:2]) > 0.1 * N_LINES
     for own in (0, 1):
         from_arm = ends_of(fod, middle, ARMS[own], algorithm=algorithm)
         assert from_arm[1 - own] == from_arm[own] == 0
