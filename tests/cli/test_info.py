@@ -13,6 +13,7 @@ import pytest
 
 import napari_tractography as nt
 from napari_tractography.cli import main
+from napari_tractography.fields.sh import sh_matrix
 
 Track = Callable[..., int]
 
@@ -59,3 +60,27 @@ def test_info_of_a_tractogram(
     assert track() == 0
     assert main(["info", "b.tck"]) == 0
     assert nt.load_tractogram("b.tck").digest() in capsys.readouterr().out
+
+
+def test_an_asymmetric_fod_is_told_tracked_and_tracked_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Lobes to the one side of x, half as large ones to the other, in DIPY's basis."""
+    monkeypatch.chdir(tmp_path)
+    units = np.array([[1.0, 0.1, 0.0], [-1.0, 0.1, 0.0]])
+    units /= np.linalg.norm(units, axis=1, keepdims=True)
+    fall = np.exp(-0.05 * np.repeat(np.arange(5), 2 * np.arange(5) + 1) ** 2)
+    values = (np.array([[1.0], [0.5]]) * sh_matrix(units, 4, "descoteaux07", True) * fall).sum(0)
+    volume = np.tile(values, (12, 5, 5, 1)) * np.linspace(1, 2, 25).reshape(1, 5, 5, 1)
+    nib.save(nib.Nifti1Image(volume.astype(np.float32), np.eye(4)), "a.nii.gz")
+    assert main(["info", "a.nii.gz", "--basis", "descoteaux07"]) == 0
+    told = capsys.readouterr().out
+    assert "kind        sh: SH coefficients, by header and values" in told
+    assert "lmax 4, 25 coefficients, odd degrees too: asymmetric, descoteaux07" in told
+    words = ["--basis", "descoteaux07", "--seed-sphere=6,2,2,1", "--n-seeds", "40", "--quiet"]
+    assert main(["track", "a.nii.gz", "-o", "b.tck", *words]) == 0
+    capsys.readouterr()
+    assert main(["replay", "b.json", "-o", "again.tck", "--threads", "1"]) == 0
+    assert "the same streamlines" in capsys.readouterr().out
+    lines = nt.load_tractogram("b.tck")
+    assert len(lines) == 40

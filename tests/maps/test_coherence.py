@@ -19,6 +19,7 @@ from scipy.spatial.transform import Rotation
 import napari_tractography as nt
 from napari_tractography.errors import InvalidFodError
 from napari_tractography.fields.readings import BASES
+from napari_tractography.fields.sh import even_columns
 from napari_tractography.geometry.directions import direction_set
 from napari_tractography.maps.coherence import coherence
 from napari_tractography.maps.fod_readings import PERMUTATIONS
@@ -335,3 +336,17 @@ def test_result_is_ready_for_json() -> None:
     assert again["fits"] is True
     assert again["in_use"]["basis"] == "tournier07"
     assert len(again["readings"]) == len(found.readings)
+
+
+def test_an_asymmetric_fod_is_judged_by_its_even_degrees() -> None:
+    even = make_phantom("arcs", lmax=4)
+    values = np.zeros((*even.grid.shape, 25), np.float32)
+    values[..., even_columns(25)] = even.coefficients
+    values[even.support, 1:4] = 0.05 * even.values[:, :1] * np.array([1.0, -1.0, 0.5])
+    full = Fod(values, even.grid)
+    assert full.is_asymmetric
+    found, wanted = coherence(full), coherence(even)
+    assert found.best.axes == wanted.best.axes == "+x+y+z"
+    assert [reading.coherence for reading in found.readings] == pytest.approx(
+        [reading.coherence for reading in wanted.readings]
+    )

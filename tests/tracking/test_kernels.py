@@ -164,7 +164,7 @@ def test_a_kernel_is_compiled_by_one_process_and_each_largest_degree_by_its_own(
     assert all(event.wait(WAIT_S) for event in ended)
     for lmax, command in zip((2, 4), sorted({*fresh_machine.commands}, key=lmax_of), strict=True):
         assert (
-            f"compile_kernel('probabilistic', 'trilinear', lmax={lmax}, kernel='coefficients'"
+            f"'probabilistic', 'trilinear', lmax={lmax}, kernel='coefficients', is_asymmetric=False"
             in command
         )
     assert all(cpu.is_loaded(plan) for plan in plans)
