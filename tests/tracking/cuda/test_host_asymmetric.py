@@ -6,7 +6,9 @@ And it compiles for a GPU.
 from __future__ import annotations
 
 import ctypes
+import sys
 
+import fake_cupy
 import numpy as np
 import pytest
 from host import compile_for_host, rows_of, track_on_host
@@ -20,10 +22,16 @@ from napari_tractography.model.algorithms import BY_NAME
 from napari_tractography.model.fod import Fod
 from napari_tractography.model.parameters import TrackingParameters
 from napari_tractography.model.seeds import Seeds
+from napari_tractography.runtime.buffers import BufferPool
+from napari_tractography.streamlines.tractogram import Tractogram
 from napari_tractography.tracking import codes
 from napari_tractography.tracking.cpu.lanes import N_LANES
+from napari_tractography.tracking.cuda import cuda_backend as cuda
+from napari_tractography.tracking.cuda import device as cuda_device
+from napari_tractography.tracking.cuda import pinned
 from napari_tractography.tracking.cuda import source as kernels
 from napari_tractography.tracking.cuda import tables as cuda_tables
+from napari_tractography.tracking.cuda.uploads import Uploads
 from napari_tractography.tracking.plan import kernel_field
 from napari_tractography.tracking.tables.builders import build_table
 
@@ -72,6 +80,26 @@ def test_the_cuda_source_gives_the_bits_of_the_cpu(
     wanted = on_cpu(plan)
     assert len(wanted) > 30
     assert_same(track_on_host(library, plan), wanted)
+
+
+def test_the_backend_compiles_for_odd_degrees(
+    library: ctypes.CDLL, fod: Fod, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a machine with a fake GPU."""
+    machine = fake_cupy.Machine(library)
+    monkeypatch.setitem(sys.modules, "cupy", machine)
+    monkeypatch.setattr(cuda_device, "_uploads", Uploads())
+    monkeypatch.setattr(pinned, "pool", BufferPool(allocate=pinned._allocate))
+    for load in (cuda_device.load_kernels, cuda_tables.load_kernel):
+        load.cache_clear()
+    plan = plan_of(fod, seeds_of(fod), short())
+    found = Tractogram.concatenate(list(cuda.iter_chunks(plan)))
+    for load in (cuda_device.load_kernels, cuda_tables.load_kernel):
+        load.cache_clear()
+    assert found.digest() == on_cpu(plan).digest()
+    assert len(machine.modules) == 2  # that of tables, too
+    for options in machine.modules:
+        assert {f"-DLMAX={LMAX}", "-DASYMMETRIC=1"} <= set(options)
 
 
 @pytest.mark.parametrize("algorithm", ["diffusion", "transport"])

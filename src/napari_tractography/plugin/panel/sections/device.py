@@ -163,7 +163,7 @@ class DeviceSection(QWidget):  # type: ignore[misc]
         self.found = Found()
         self._wanted = AUTO  # may name a GPU that has not been found yet
         self._finding, self._warming = Background(), Background()
-        self._warmed: tuple[str, str, int, str] | None = None  # what kernels depend on
+        self._warmed: tuple[str, str, int, str, bool] | None = None  # what kernels depend on
         self.backend = widgets.ComboBox(
             name=BACKEND_SPEC.name,
             label=BACKEND_SPEC.label,
