@@ -44,22 +44,19 @@ def test_a_figure_has_the_size_and_the_resolution_that_were_asked_for(viewer, tm
     assert (picture[~red(picture)][:, :3] > 100).mean() > 0.5  # white around it
 
 
-@pytest.mark.parametrize(
-    ("background", "corner"),
-    [
+def test_backgrounds(viewer):
+    override = viewer.canvas.background_color_override
+    for background, corner in (
         ("white", (255, 255, 255, 255)),
         ("black", (0, 0, 0, 255)),
         ("transparent", (0, 0, 0, 0)),
-    ],
-)
-def test_backgrounds(viewer, background, corner):
-    override = viewer.canvas.background_color_override
-    picture = figure_picture(
-        viewer, Figure(width_cm=5.08, dpi=150, background=background, crop=False)
-    )
-    assert tuple(picture[0, 0]) == corner
-    assert red(picture).any()
-    assert viewer.canvas.background_color_override == override
+    ):
+        picture = figure_picture(
+            viewer, Figure(width_cm=5.08, dpi=150, background=background, crop=False)
+        )
+        assert tuple(picture[0, 0]) == corner
+        assert red(picture).any()
+        assert viewer.canvas.background_color_override == override
 
 
 def test_the_scale_bar_is_as_long_as_it_says(viewer):

@@ -123,33 +123,27 @@ def test_a_shift_click_beside_everything_says_so(
         notes.clear()
 
 
-@pytest.mark.parametrize(
-    ("ndisplay", "busy"),
-    [
-        pytest.param(2, False, id="2-D"),
-        pytest.param(3, False, id="3-D"),
-        pytest.param(2, True, id="busy window"),
-    ],
-)
-def test_seeds_are_dragged_without_a_tool(
-    open_window: Any, cross: Any, qtbot: Any, ndisplay: int, busy: bool
-) -> None:
+def test_seeds_are_dragged_without_a_tool(open_window: Any, cross: Any, qtbot: Any) -> None:
     panel = open_window(cross)
     viewer = panel.viewer
-    viewer.dims.ndisplay = ndisplay
-    viewer.reset_view()  # from above
     start, end = at(panel, 8, 6, 4), at(panel, 20, 15, 4)
-    panel.session.add_seed(start)
-    panel.session.add_seed(at(panel, 25, 3, 4))
-    mouse = Mouse(viewer)
-    before = mouse.where((0, 0, 0))
-    mouse.drag(start, end, busy=busy)
-    near = 2 * pixel_mm(viewer)
-    qtbot.waitUntil(lambda: np.allclose(panel.session.seeds.positions_mm[0], end[::-1], atol=near))
-    moved, other = panel.session.seeds.positions_mm
-    np.testing.assert_allclose(moved, end[::-1], atol=2 * pixel_mm(viewer))
-    np.testing.assert_allclose(other, at(panel, 25, 3, 4)[::-1], atol=1e-3)
-    assert mouse.where((0, 0, 0)) == before
+    for ndisplay, busy in ((2, False), (3, False), (2, True)):
+        viewer.dims.ndisplay = ndisplay
+        viewer.reset_view()  # from above
+        panel.session.add_seed(start)
+        panel.session.add_seed(at(panel, 25, 3, 4))
+        mouse = Mouse(viewer)
+        before = mouse.where((0, 0, 0))
+        mouse.drag(start, end, busy=busy)
+        near = 2 * pixel_mm(viewer)
+        qtbot.waitUntil(
+            lambda near=near: np.allclose(panel.session.seeds.positions_mm[0], end[::-1], atol=near)
+        )
+        moved, other = panel.session.seeds.positions_mm
+        np.testing.assert_allclose(moved, end[::-1], atol=2 * pixel_mm(viewer))
+        np.testing.assert_allclose(other, at(panel, 25, 3, 4)[::-1], atol=1e-3)
+        assert mouse.where((0, 0, 0)) == before
+        panel.session.clear_seeds()
 
 
 def test_control_click_removes_the_seed_under_it(open_window: Any, cross: Any) -> None:

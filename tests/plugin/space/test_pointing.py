@@ -18,15 +18,16 @@ POINT = (3.0, 6.0, 15.0)  # of a volume of 10 x 24 x 32
 SIZE = np.array((600, 800))  # of the canvas of a viewer without a window
 
 
-@pytest.mark.parametrize("turned", [(2, 0.0), (3, 0.0), (3, 40.0)])
-def test_the_cursor_is_where_a_point_is_drawn(make_napari_viewer: Any, turned: Any) -> None:
+def test_the_cursor_is_where_a_point_is_drawn(make_napari_viewer: Any) -> None:
     """vispy, which draws it, says where."""
     viewer = make_napari_viewer(show=True)
     viewer.add_image(np.zeros((10, 24, 32)))
     viewer.dims.set_point(0, POINT[0])
-    viewer.dims.ndisplay, camera = turned[0], viewer.scene.camera
+    camera = viewer.scene.camera
     pointing.point_truly(viewer)
-    for orientation in product(("away", "towards"), ("up", "down"), ("left", "right")):
+    orientations = product(("away", "towards"), ("up", "down"), ("left", "right"))
+    for turned, orientation in product([(2, 0.0), (3, 0.0), (3, 40.0)], list(orientations)):
+        viewer.dims.ndisplay = turned[0]
         camera.orientation = orientation
         viewer.reset_view()
         camera.angles = (turned[1], turned[1] / 2, 2 * turned[1])

@@ -22,10 +22,15 @@ SHIFT, CONTROL = Qt.KeyboardModifier.ShiftModifier, Qt.KeyboardModifier.ControlM
 LEFT = Qt.MouseButton.LeftButton
 
 
+@pytest.fixture(scope="module")
+def letter():
+    return make_phantom("letter", affine=LEFT_HANDED)
+
+
 @pytest.fixture
-def panel(open_window):
+def panel(open_window, letter):
     """With the asymmetric phantom, on an oblique grid of which x runs to the left."""
-    panel = open_window(make_phantom("letter", affine=LEFT_HANDED))
+    panel = open_window(letter)
     panel.scene.show_view(FOUR_UP)
     settle(panel)
     return panel
@@ -116,23 +121,23 @@ def show_another(panel):
     return layer
 
 
-@pytest.mark.parametrize("name", list(ORDERS))
-def test_a_slice_shows_what_lies_there(panel, name):
+def test_a_slice_shows_what_lies_there(panel):
     volume, space = show_another(panel), panel.session.space
-    across = ORDERS[name][0]
-    middle = np.array(volume.data.shape) // 2
-    panel.scene.four_up.shared.move_to(space.translate + np.array(space.scale) * middle)
-    settle(panel)
-    seen = picture(panel, name).max(axis=2)
-    said, shown = [], []
-    for at in np.ndindex(volume.data.shape):
-        pixel = panes(panel)[name].pixel_of(space.translate + np.array(space.scale) * at)
-        away = np.abs(middle - at)
-        if away[across] == 0 and np.delete(away, across).min() > 1:  # no crosshair, no letter
-            said.append(float(volume.data[at]))
-            shown.append(int(seen[round(pixel.y()), round(pixel.x())]))
-    assert len(said) > 100
-    assert np.corrcoef(said, shown)[0, 1] > 0.8
+    for name in ORDERS:
+        across = ORDERS[name][0]
+        middle = np.array(volume.data.shape) // 2
+        panel.scene.four_up.shared.move_to(space.translate + np.array(space.scale) * middle)
+        settle(panel)
+        seen = picture(panel, name).max(axis=2)
+        said, shown = [], []
+        for at in np.ndindex(volume.data.shape):
+            pixel = panes(panel)[name].pixel_of(space.translate + np.array(space.scale) * at)
+            away = np.abs(middle - at)
+            if away[across] == 0 and np.delete(away, across).min() > 1:  # no crosshair, no letter
+                said.append(float(volume.data[at]))
+                shown.append(int(seen[round(pixel.y()), round(pixel.x())]))
+        assert len(said) > 100
+        assert np.corrcoef(said, shown)[0, 1] > 0.8
 
 
 def test_a_click_in_one_slice_moves_all(panel):
@@ -188,29 +193,29 @@ def test_the_crosshair_stays_in_the_volume_and_the_wheel_goes_by_slices(panel):
         assert (shared.scale > scale) is not is_step
 
 
-@pytest.mark.parametrize("name", list(ORDERS))
-def test_seeds_are_placed_dragged_and_removed_in_any_slice(panel, name):
+def test_seeds_are_placed_dragged_and_removed_in_any_slice(panel):
     session = panel.session
-    target = np.array(panel.viewer.dims.point)
-    there = click(panel, name, target, SHIFT)
-    np.testing.assert_allclose(seed_at(panel), there, atol=1e-5)
-    pane = panes(panel)[name]
-    begin = pane.pixel_of(there).toPoint()
-    QTest.mousePress(pane, LEFT, pos=begin)
-    for way in (4, 12, 20):
-        QTest.mouseMove(pane, begin + QPoint(way, 0))
-        QTest.qWait(5)
-    QTest.mouseRelease(pane, LEFT, pos=begin + QPoint(20, 0))
-    settle(panel)
-    moved = seed_at(panel) - there
-    along = ORDERS[name][2]
-    assert moved[along] == pytest.approx(20 / panel.scene.four_up.shared.scale, rel=0.1)
-    np.testing.assert_allclose(np.delete(moved, along), 0, atol=1e-6)
-    session.document.undo()  # one step
-    np.testing.assert_allclose(seed_at(panel), there, atol=1e-5)
-    session.document.redo()
-    click(panel, name, there + moved, CONTROL)
-    assert not len(session.seeds)
+    for name in ORDERS:
+        target = np.array(panel.viewer.dims.point)
+        there = click(panel, name, target, SHIFT)
+        np.testing.assert_allclose(seed_at(panel), there, atol=1e-5)
+        pane = panes(panel)[name]
+        begin = pane.pixel_of(there).toPoint()
+        QTest.mousePress(pane, LEFT, pos=begin)
+        for way in (4, 12, 20):
+            QTest.mouseMove(pane, begin + QPoint(way, 0))
+            QTest.qWait(5)
+        QTest.mouseRelease(pane, LEFT, pos=begin + QPoint(20, 0))
+        settle(panel)
+        moved = seed_at(panel) - there
+        along = ORDERS[name][2]
+        assert moved[along] == pytest.approx(20 / panel.scene.four_up.shared.scale, rel=0.1)
+        np.testing.assert_allclose(np.delete(moved, along), 0, atol=1e-6)
+        session.document.undo()  # one step
+        np.testing.assert_allclose(seed_at(panel), there, atol=1e-5)
+        session.document.redo()
+        click(panel, name, there + moved, CONTROL)
+        assert not len(session.seeds)
 
 
 def test_spheres_are_placed_in_a_slice_and_seen_in_all(panel):
@@ -354,51 +359,53 @@ def test_maps_and_peaks_are_seen_in_all_slices(panel):
         assert (np.abs(picture(panel, name).astype(int) - before).max(axis=2) > 60).sum() > 20
 
 
-@pytest.mark.parametrize("name", ORDERS)
-def test_a_brush_paints_and_erases_in_a_slice_as_one_act(panel, name):
-    panel.scene.four_up.shared.move_to(middle(panel))
+def drag(panel, pane, start, end):
+    """Drag in a pane from one position to another, and take the mouse away."""
+    ends = [pane.pixel_of(place).toPoint() for place in (start, end)]
+    QTest.mousePress(pane, LEFT, Qt.KeyboardModifier.NoModifier, ends[0])
+    QTest.mouseMove(pane, ends[1])
+    QTest.mouseRelease(pane, LEFT, Qt.KeyboardModifier.NoModifier, ends[1])
+    QTest.mouseMove(pane, QPoint(1, 1))
     settle(panel)
-    session, pane = panel.session, panes(panel)[name]
-    entry = session.regions.add_painting()
-    layer = entry.layer
-    assert panel.scene.four_up.is_open
-    layer.brush_size = 3
-    across, size = pane.across, np.array(layer.scale)
-    start = middle(panel)
-    end = start.copy()
-    end[pane.along] += 4 * size[pane.along]
-    bare, crosshair = picture(panel, name), panel.scene.four_up.shared.crosshair
 
-    def drag():
-        ends = [pane.pixel_of(place).toPoint() for place in (start, end)]
-        QTest.mousePress(pane, LEFT, Qt.KeyboardModifier.NoModifier, ends[0])
-        QTest.mouseMove(pane, ends[1])
-        QTest.mouseRelease(pane, LEFT, Qt.KeyboardModifier.NoModifier, ends[1])
-        QTest.mouseMove(pane, QPoint(1, 1))
+
+def test_a_brush_paints_and_erases_in_a_slice_as_one_act(panel):
+    for name in ORDERS:
+        panel.scene.four_up.shared.move_to(middle(panel))
         settle(panel)
-
-    drag()
-    at = np.argwhere(layer.data)
-    wanted = np.rint((start - layer.translate) / size).astype(int)
-    assert set(at[:, across]) == {wanted[across]}
-    assert np.ptp(at[:, pane.along]) == 4 + 2  # from end to end, and the brush on both sides
-    assert np.ptp(at[:, pane.up]) == 2
-    np.testing.assert_array_equal(panel.scene.four_up.shared.crosshair, crosshair)
-    assert (picture(panel, name) != bare).any()
-    assert session.document.last == "Paint Region"
-    assert session.regions.states[0].painted.values.any()
-    n = len(at)
-    layer.brush_size, layer.mode = 1, "erase"
-    drag()
-    assert 0 < layer.data.sum() < n
-    session.document.undo()
-    assert layer.data.sum() == n
-    session.document.undo()
-    assert not layer.data.any()
-    session.regions.stop_painting()
-    drag()
-    assert not layer.data.any()
-    assert (panel.scene.four_up.shared.crosshair != crosshair).any()
+        session, pane = panel.session, panes(panel)[name]
+        entry = session.regions.add_painting()
+        layer = entry.layer
+        assert panel.scene.four_up.is_open
+        layer.brush_size = 3
+        across, size = pane.across, np.array(layer.scale)
+        start = middle(panel)
+        end = start.copy()
+        end[pane.along] += 4 * size[pane.along]
+        bare, crosshair = picture(panel, name), panel.scene.four_up.shared.crosshair
+        drag(panel, pane, start, end)
+        at = np.argwhere(layer.data)
+        wanted = np.rint((start - layer.translate) / size).astype(int)
+        assert set(at[:, across]) == {wanted[across]}
+        assert np.ptp(at[:, pane.along]) == 4 + 2  # from end to end, and the brush on both sides
+        assert np.ptp(at[:, pane.up]) == 2
+        np.testing.assert_array_equal(panel.scene.four_up.shared.crosshair, crosshair)
+        assert (picture(panel, name) != bare).any()
+        assert session.document.last == "Paint Region"
+        assert session.regions.states[0].painted.values.any()
+        n = len(at)
+        layer.brush_size, layer.mode = 1, "erase"
+        drag(panel, pane, start, end)
+        assert 0 < layer.data.sum() < n
+        session.document.undo()
+        assert layer.data.sum() == n
+        session.document.undo()
+        assert not layer.data.any()
+        session.regions.stop_painting()
+        drag(panel, pane, start, end)
+        assert not layer.data.any()
+        assert (panel.scene.four_up.shared.crosshair != crosshair).any()
+        session.regions.remove(entry)
 
 
 def test_what_slices_cut_of_glyphs_points_along_the_fibres(open_window):
