@@ -13,6 +13,7 @@ import hashlib
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterable
 from pathlib import Path
 
 from napari_tractography.pages.live.memory import LMAXES
@@ -37,12 +38,12 @@ def checksum() -> str:
     return hashlib.sha256((whole + " ".join(FLAGS)).encode()).hexdigest()
 
 
-def compile_kernels(target: Path) -> None:
+def compile_kernels(target: Path, lmaxes: Iterable[int] = LMAXES) -> None:
     """Write ``track_LMAX.wasm`` into a folder."""
     with tempfile.TemporaryDirectory() as headers:
         for name, text in generated().items():
             Path(headers, name).write_text(text, "utf-8")
-        for lmax in LMAXES:
+        for lmax in lmaxes:
             made = target / f"track_{lmax}.wasm"
             includes = [f"-I{headers}", f"-I{FOLDER}", str(LIVE / "entry.cpp")]
             subprocess.run([COMPILER, *FLAGS, f"-DLMAX={lmax}", *includes, "-o", made], check=True)
