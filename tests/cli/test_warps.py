@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import shutil
 from pathlib import Path
 
 import nibabel as nib
@@ -28,29 +29,37 @@ def from_template(points: np.ndarray) -> np.ndarray:
     return np.stack([x, y - np.sin(x / 6), z], axis=-1)
 
 
-def write(path: str, grid: nt.Grid, values: np.ndarray) -> None:
+def write(path: str | Path, grid: nt.Grid, values: np.ndarray) -> None:
     nib.save(nib.Nifti1Image(np.asarray(values, np.float32), grid.affine), path)
 
 
-@pytest.fixture
-def template(folder: Path) -> nt.Grid:
-    """In the folder warp.nii.gz from subject to template, back.nii.gz, template.nii.gz, seeds."""
-    own = load_grid("fod.nii.gz")
+@pytest.fixture(scope="module")
+def warped(written: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, nt.Grid]:
+    """A folder with the files of `template`, which take a while to compress, and its grid."""
+    place = tmp_path_factory.mktemp("warped")
+    own = load_grid(written / "fod.nii.gz")
     at = own.to_mm(np.moveaxis(np.indices(own.shape), 0, -1))
-    write("warp.nii.gz", own, to_template(at))
+    write(place / "warp.nii.gz", own, to_template(at))
     low, high = own.bounds_mm()
     shape = np.ceil(high - low).astype(int) + 8
     affine = np.eye(4)
     affine[:3, 3] = low + SHIFT - 3.5
     grid = nt.Grid(shape, affine)
     there = grid.to_mm(np.moveaxis(np.indices(grid.shape), 0, -1))
-    write("back.nii.gz", grid, from_template(there))
-    save_volume(np.ones(grid.shape, np.uint8), grid, "template.nii.gz")
-    subject = nib.load("mask.nii.gz").get_fdata() > 0
+    write(place / "back.nii.gz", grid, from_template(there))
+    save_volume(np.ones(grid.shape, np.uint8), grid, place / "template.nii.gz")
+    subject = nib.load(written / "mask.nii.gz").get_fdata() > 0
     voxels = own.nearest_voxels(from_template(there))
     inside = own.contains(from_template(there)) & subject[tuple(np.moveaxis(voxels, -1, 0))]
-    save_volume(inside.astype(np.uint8), grid, "seeds.nii.gz")
-    return grid
+    save_volume(inside.astype(np.uint8), grid, place / "seeds.nii.gz")
+    return place, grid
+
+
+@pytest.fixture
+def template(folder: Path, warped: tuple[Path, nt.Grid]) -> nt.Grid:
+    """In the folder warp.nii.gz from subject to template, back.nii.gz, template.nii.gz, seeds."""
+    shutil.copytree(warped[0], folder, dirs_exist_ok=True)
+    return warped[1]
 
 
 def track(out: str, *words: str) -> int:
