@@ -15,14 +15,11 @@ import napari_tractography as nt
 from napari_tractography.cli import main
 from napari_tractography.model.cohorts import PhantomSubject, make_cohort
 from napari_tractography.plugin.panel.measure import cohort as cohort_section
-from napari_tractography.plugin.panel.measure.cohort import (
-    LAYER,
-    CohortDialog,
-    suggested_pattern,
-)
+from napari_tractography.plugin.panel.measure.cohort import CohortDialog, suggested_pattern
 from napari_tractography.plugin.session import cohort_runs
 from napari_tractography.plugin.session.cohort_runs import CohortStep
 
+LAYER = "Share of subjects"
 N_SUBJECTS = 3  # the last has a lesion
 
 
