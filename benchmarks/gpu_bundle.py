@@ -450,9 +450,9 @@ def _read(path: Path) -> dict[str, Run]:
             shifts=tuple(found(stored["field"]["shifts"])),
         )
         lmax, scale = len(field.shifts) - 1, np.float32(stored["scale"])
-        names = [f.name for f in fields(FodTable) if f.name not in ("lmax", "scale")]
-        shared = {name: getattr(field, name) for name in names}
-        return field, FodTable(**shared, lmax=lmax, scale=scale)
+        of_table = {"lmax": lmax, "scale": scale, "is_asymmetric": False}  # none of these FODs is
+        names = [f.name for f in fields(FodTable) if f.name not in of_table]
+        return field, FodTable(**{name: getattr(field, name) for name in names}, **of_table)
 
     runs = {}
     for name, stored in header["runs"].items():
