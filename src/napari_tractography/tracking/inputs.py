@@ -241,9 +241,12 @@ def check_mask(mask: ArrayLike | None, fod: Fod) -> NDArray[np.uint8] | None:
             "resample the mask to the FOD's grid (mrgrid mask regrid -template fod)."
         )
     with on_its_device(array):
-        inside = (array != 0) & (array == array)  # NaN counts as outside
+        library = library_of(array)
+        inside = array if array.dtype.kind == "b" else array != 0
+        if array.dtype.kind == "f":
+            inside &= array == array  # NaN counts as outside
         n_inside = int(inside.sum())
-        voxels: NDArray[np.uint8] = library_of(array).ascontiguousarray(inside, dtype=np.uint8)
+        voxels: NDArray[np.uint8] = library.ascontiguousarray(inside, dtype=np.uint8)
     if not n_inside:
         raise InvalidMaskError(
             f"The mask of shape {array.shape} is empty; choose or paint another, or track without."

@@ -30,8 +30,11 @@ from ..space.display import DisplaySpace, display_space_of_layer, set_units, uni
 from .fod_opening import FOD_KEY, FodOpening, contrast_limits
 
 LayerData = tuple[Any, dict[str, Any], str]
-# Of masks that were resampled the voxels, the grid and what became of them there, the last time.
+# While a seed is dragged a mask is asked for again and again. Of each its voxels, where they were
+# to go, and what became of them there, the last time: turned to the FOD's axes, or resampled.
+Turned = tuple[NDArray[np.bool_], tuple[Any, ...], NDArray[np.bool_]]
 Resampled = tuple[NDArray[np.bool_], Grid, NDArray[np.bool_]]
+_turned: WeakKeyDictionary[Layer, Turned] = WeakKeyDictionary()
 _resampled: WeakKeyDictionary[Layer, Resampled] = WeakKeyDictionary()
 
 MAP_KEY = "is_map"  # layer.metadata[MAP_KEY]: whether the file of a mask held many values
@@ -257,16 +260,23 @@ def fod_mask_of(layer: Layer, space: DisplaySpace) -> NDArray[np.bool_]:
         voxel = float(own.grid.voxel_sizes_mm.min()) * per_mm(own.grid.unit)
         if moved_by(layer, own.grid) > POSITION_TOLERANCE * voxel:
             raise
-    inside = np.nan_to_num(own.from_volume(np.asarray(layer.data))) != 0
+    inside = own.from_volume(_inside(layer))
     last = _resampled.get(layer)
     if last is None:
         show_warning(RESAMPLED.format(layer.name))
-    # While a seed is dragged it is asked for again and again.
     elif last[1].same_space(grid) and np.array_equal(last[0], inside):
         return last[2]
     found = resampled(inside, own.grid, grid, layer.name)
     _resampled[layer] = inside, grid, found
     return found
+
+
+def _inside(layer: Layer) -> NDArray[np.bool_]:
+    data = np.asarray(layer.data)
+    inside: NDArray[np.bool_] = data != 0
+    if data.dtype.kind in "fc":
+        inside &= data == data  # NaN counts as outside
+    return inside
 
 
 def mask_of(layer: Layer, space: DisplaySpace) -> NDArray[np.bool_]:
@@ -298,8 +308,13 @@ def mask_of(layer: Layer, space: DisplaySpace) -> NDArray[np.bool_]:
             f"at {_position_text(own)}, the FOD's at {_position_text(space)}; resample the "
             "mask to the FOD's grid (mrgrid mask regrid -template fod)."
         )
-    inside = np.nan_to_num(np.asarray(layer.data)) != 0
-    return np.ascontiguousarray(space.from_volume(inside))
+    inside, turn = _inside(layer), (space.axes, space.flips)
+    last = _turned.get(layer)
+    if last is None or last[1] != turn or not np.array_equal(last[0], inside):
+        mask = np.ascontiguousarray(space.from_volume(inside))
+        mask.flags.writeable = False
+        last = _turned[layer] = inside, turn, mask
+    return last[2]
 
 
 def voxels_of(layer: Layer, space: DisplaySpace) -> tuple[NDArray[Any], Grid]:
