@@ -76,7 +76,7 @@ def coverage_sees_workers() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def untraced() -> Callable[..., Callable[..., Any]]:
-    """Let a function run without its lines being noted, which takes a third less.
+    """Let a function run without its lines being noted, which slows all Python code down.
 
     That is for what others' code does most of, over and over. Other threads are traced as before.
     """
