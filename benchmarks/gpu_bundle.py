@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from napari_tractography.fields.polynomials import polynomial_matrix
+from napari_tractography.fields.sh import degrees_of
 from napari_tractography.tracking.codes import Field, KernelTissues, Regions, Settings, VectorField
 from napari_tractography.tracking.plan import Plan
 from napari_tractography.tracking.tables.data import FodTable, empty_rows
@@ -44,22 +45,24 @@ CHANGES: tuple[tuple[str, dict[str, Any], str], ...] = (
 )
 TAKEN_BACK = ("taken back", {"backtrack": True, "crop_at_gmwmi": True}, "tissues")
 AHEAD = ("looking ahead", {"look_ahead_mm": 3.0}, "mask")
+ODD = ("of odd degrees", {}, "odd")
 EXACT: dict[str, tuple[dict[str, Any], str]] = {
     f"{algorithm}, {interpolation}, {name}": (
         {"algorithm": algorithm, "interpolation": interpolation, **changes},
         extra,
     )
     for algorithm, rows in (
-        ("probabilistic", (*CHANGES, TAKEN_BACK, AHEAD, ("peaks", {}, "peaks"))),
-        ("deterministic", (*CHANGES, ("peaks", {}, "peaks"), ("tensors", {}, "tensors"))),
-        ("sd_stream", (*CHANGES, ("peaks", {}, "peaks"), ("tensors", {}, "tensors"))),
-        ("ifod2", (*CHANGES[:3], CHANGES[6], TAKEN_BACK)),
+        ("probabilistic", (*CHANGES, TAKEN_BACK, AHEAD, ODD, ("peaks", {}, "peaks"))),
+        ("deterministic", (*CHANGES, ODD, ("peaks", {}, "peaks"), ("tensors", {}, "tensors"))),
+        ("sd_stream", (*CHANGES, ODD, ("peaks", {}, "peaks"), ("tensors", {}, "tensors"))),
+        ("ifod2", (*CHANGES[:3], CHANGES[6], TAKEN_BACK, ODD)),
     )
     for interpolation in INTERPOLATIONS
     for name, changes, extra in rows
 }
 # What must agree within a tolerance: the first points, number and mean length. One way
 # only, so that lines begin at their seeds.
+NEARLY = ("diffusion", "transport")
 CLOSE: dict[str, tuple[dict[str, Any], str]] = {
     f"{algorithm}, {step}": (
         {
@@ -70,12 +73,12 @@ CLOSE: dict[str, tuple[dict[str, Any], str]] = {
         },
         "",
     )
-    for algorithm in ("diffusion", "transport")
+    for algorithm in NEARLY
     for step in ("fixed", "adaptive")
 }
 # What is timed, the telling ones first: FiberCup as on the page of Tractography.jl, one way from
-# the seed, 2,000 steps of 0.125 mm, from one spot or from everywhere; and a whole brain by its
-# defaults. A number in a name is the probability threshold.
+# the seed, 2,000 steps of 0.125 mm, from one spot, also by an FOD of lmax 12, or from everywhere;
+# and a whole brain by its defaults. Numbers in a name: the probability threshold, the look ahead.
 FIBERCUP: dict[str, Any] = {
     "step_mm": 0.125,
     "max_length_mm": 250.0,
@@ -99,10 +102,13 @@ SPEED: dict[str, tuple[str, dict[str, Any]]] = {
         ("spot", "deterministic", "nearest"),
         ("spot", "deterministic", "trilinear"),
         ("brain", "probabilistic", "trilinear", 0.005),
-        ("brain", "probabilistic", "trilinear", 0, 3.4),
+        ("brain", "probabilistic", "trilinear", 0, 0),
         ("spot", "sd_stream", "nearest"),
         ("spot", "sd_stream", "trilinear"),
         ("spot", "ifod2", "trilinear"),
+        ("spot", "transport", "trilinear"),
+        ("twelve", "probabilistic", "nearest"),
+        ("twelve", "probabilistic", "trilinear"),
         ("all", "probabilistic", "nearest"),
         ("all", "probabilistic", "trilinear"),
         ("all", "deterministic", "nearest"),
@@ -113,8 +119,8 @@ SPEED: dict[str, tuple[str, dict[str, Any]]] = {
 SPOT_MM, SPOT_RADIUS_MM = (60.0, 105.0, 3.0), 0.5
 # Seeds that are timed, of which the first so many are in the file: the others repeat them, as
 # streamlines with random numbers of their own.
-N_TIMED = {"spot": 409_600, "all": 409_600, "brain": 200_000}
-N_STORED = {"spot": 32_768, "all": 32_768, "brain": 40_000}
+N_TIMED = {"spot": 409_600, "twelve": 409_600, "all": 409_600, "brain": 200_000}
+N_STORED = {"spot": 32_768, "twelve": 32_768, "all": 32_768, "brain": 40_000}
 N_CHECKED, N_EXACT = 2000, 500
 N_FIRST, TOLERANCE_MM = 8, 1e-4
 DROPPED_BITS = 3  # of the ten of a brain's half floats, whose noise would fill the file
@@ -230,6 +236,27 @@ def vectors_of(fod: Fod) -> tuple[Fod, Fod]:
     )
 
 
+def with_degrees(fod: Fod, lmax: int) -> Fod:
+    """Return the FOD with coefficients up to a larger degree, all of them zero."""
+    from napari_tractography.fields.sh import n_coefficients_of
+    from napari_tractography.model.fod import Fod
+
+    more = n_coefficients_of(lmax) - fod.coefficients.shape[-1]
+    wider = np.pad(fod.coefficients, ((0, 0),) * 3 + ((0, more),))
+    return Fod(wider, fod.grid, name=fod.name)
+
+
+def with_odd_degrees(fod: Fod) -> Fod:
+    """Return an asymmetric FOD: half as much again upwards, half of it downwards."""
+    from napari_tractography.fields.sh import even_columns
+    from napari_tractography.model.fod import Fod
+
+    values = np.zeros((*fod.grid.shape, (fod.lmax + 1) ** 2))
+    values[..., even_columns(values.shape[-1])] = fod.coefficients
+    values[..., 2] = 0.5 * fod.coefficients[..., 0]  # of degree 1 and order 0
+    return Fod(values, fod.grid, name=fod.name)
+
+
 def tissues_of(fod: Fod) -> Any:
     """Return a tissue image on the grid of an FOD: white matter with lumps of all others in it."""
     from napari_tractography.model.tissues import CORTEX, DEEP, FLUID, LESION, WHITE, Tissues
@@ -256,6 +283,7 @@ def inputs_of(fod: Fod) -> Any:
     seeds = Seeds.at(drawn, np.random.default_rng(0).normal(size=(N_EXACT, 3)))
     where = drawn[:: max(N_EXACT // 4, 1)]
     peaks, tensors = vectors_of(fod)
+    others = {"peaks": peaks, "tensors": tensors, "odd": rounded(with_odd_degrees(fod))}
     regions = {
         "regions": [
             Region.sphere(where[0], 20.0, "include"),
@@ -269,7 +297,7 @@ def inputs_of(fod: Fod) -> Any:
 
     def given(changes: dict[str, Any], extra: str) -> TrackingInput:
         return TrackingInput(
-            {"peaks": peaks, "tensors": tensors}.get(extra, fod),
+            others.get(extra, fod),
             seeds,
             TrackingParameters(step_mm=0.5, max_length_mm=100.0).replace(**changes),
             mask=fod.support if extra == "mask" else None,
@@ -360,15 +388,17 @@ def export(
         if where not in speed:
             continue
         if where == "brain":
-            parameters = TrackingParameters.for_fod(fod, **{"look_ahead_mm": 0.0, **changes})
+            parameters = TrackingParameters.for_fod(fod, **changes)
         else:
             parameters = TrackingParameters(**{**FIBERCUP, **changes})
-        if where == "spot":
+        if where in ("spot", "twelve"):
             seeds = Seeds.in_sphere(spot_mm, SPOT_RADIUS_MM, N_STORED[where])
         else:
             seeds = Seeds.in_mask(fod.support, fod.grid, N_STORED[where])
-        run = TrackingInput(fod, seeds, parameters)
-        runs[name] = written(run, n_timed=N_TIMED[where])
+        tracked = with_degrees(fod, 12) if where == "twelve" else fod
+        run = TrackingInput(tracked, seeds, parameters)
+        close = changes["algorithm"] in NEARLY
+        runs[name] = written(run, n_timed=N_TIMED[where], close=close)
     arrays["header"] = np.frombuffer(json.dumps({"fod": fod.name, "runs": runs}).encode(), np.uint8)
     np.savez_compressed(path, **arrays)
 
@@ -383,7 +413,7 @@ def export_named(name: str, path: Path, data: Path = DATA) -> None:
         export(path, rounded(fod, DROPPED_BITS), speed=("brain",))
     else:
         fod = rounded(fibercup(data / "fibercup"))
-        export(path, fod, speed=("spot", "all"), exact=(*EXACT, *CLOSE))
+        export(path, fod, speed=("spot", "twelve", "all"), exact=(*EXACT, *CLOSE))
 
 
 def as_half(array: np.ndarray) -> np.ndarray:
@@ -449,8 +479,9 @@ def _read(path: Path) -> dict[str, Run]:
             masses=masses,
             shifts=tuple(found(stored["field"]["shifts"])),
         )
-        lmax, scale = len(field.shifts) - 1, np.float32(stored["scale"])
-        of_table = {"lmax": lmax, "scale": scale, "is_asymmetric": False}  # none of these FODs is
+        lmax, is_asymmetric = degrees_of(fod.shape[1])
+        scale = np.float32(stored["scale"])
+        of_table = {"lmax": lmax, "scale": scale, "is_asymmetric": is_asymmetric}
         names = [f.name for f in fields(FodTable) if f.name not in of_table]
         return field, FodTable(**{name: getattr(field, name) for name in names}, **of_table)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import importlib
 import json
+import re
 import shutil
 import struct
 import subprocess
@@ -19,10 +20,12 @@ import pytest
 
 from napari_tractography.fields.sh import sh_matrix
 from napari_tractography.geometry.directions import direction_set
+from napari_tractography.model.algorithms import BY_NAME
 from napari_tractography.model.fod import Fod
 from napari_tractography.model.parameters import TrackingParameters
 from napari_tractography.model.phantoms import make_phantom
 from napari_tractography.model.seeds import Seeds
+from napari_tractography.tracking import codes
 from napari_tractography.tracking.cuda import source as kernels
 from napari_tractography.tracking.engine import make_plan
 from napari_tractography.tracking.inputs import TrackingInput
@@ -79,18 +82,23 @@ def runs(modules, bundle_file):
 
 @pytest.fixture(scope="module")
 def libraries(modules, tmp_path_factory):
-    """The kernels for the host: for coefficients, and for vectors."""
+    """The kernels for the host, by the end of a run's name: "" for coefficients of even degrees."""
+    defines = {
+        "": (),
+        "peaks": ("-DVECTORS", "-DLMAX=2"),
+        "tensors": ("-DVECTORS", "-DLMAX=2"),
+        "odd degrees": ("-DASYMMETRIC=1",),
+    }
     build = modules["host"].compile_for_host
-    folders = [tmp_path_factory.mktemp(name) for name in ("coefficients", "vectors")]
-    return build(folders[0]), build(folders[1], "-DVECTORS", "-DLMAX=2")
+    return {end: build(tmp_path_factory.mktemp("kernels"), *d) for end, d in defines.items()}
 
 
 def test_runs_read_from_the_file_give_what_the_cpu_gave(modules, runs, libraries):
     exact = [name for name in runs if name in modules["gpu_bundle"].EXACT]
-    assert len(exact) == len(modules["gpu_bundle"].EXACT) == 90
+    assert len(exact) == len(modules["gpu_bundle"].EXACT) == 98
     for name in exact:
-        is_vectors = name.endswith(("peaks", "tensors"))
-        found = modules["host"].track_on_host(libraries[is_vectors], runs[name].plan)
+        library = libraries[next((end for end in libraries if end and name.endswith(end)), "")]
+        found = modules["host"].track_on_host(library, runs[name].plan)
         assert found.digest() == runs[name].expected["digest"], name
         assert len(found) == runs[name].expected["n_streamlines"]
     without = [name for name in exact if not runs[name].expected["n_streamlines"]]
@@ -111,7 +119,7 @@ def test_timed_runs_come_first_and_repeat_their_seeds(modules, runs):
     bundle = modules["gpu_bundle"]
     names = list(runs)
     assert names[0] == "spot-probabilistic-nearest"
-    timed = [name for name in bundle.SPEED if not name.startswith("all-")]
+    timed = [name for name in bundle.SPEED if name.startswith(("spot-", "brain-"))]
     assert names[: len(timed)] == timed
     run = runs["brain-probabilistic-trilinear-0.005"]
     assert run.parameters["min_probability"] == 0.005
@@ -139,7 +147,7 @@ def test_fods_are_rounded_to_half_floats_with_fewer_bits(modules, fod):
 
 
 def test_beginnings_agree_within_the_tolerance_and_no_further(modules, runs, libraries):
-    library, bundle = libraries[0], modules["gpu_bundle"]
+    library, bundle = libraries[""], modules["gpu_bundle"]
     for name in bundle.CLOSE:
         found = modules["host"].track_on_host(library, runs[name].plan)
         wanted = runs[name].expected["first_points"]
@@ -241,7 +249,7 @@ def machine(modules, libraries, monkeypatch):
     from napari_tractography.tracking.cuda import device as cuda_device
     from napari_tractography.tracking.cuda import tables as cuda_tables
 
-    machine = modules["fake_cupy"].Machine(libraries[0])
+    machine = modules["fake_cupy"].Machine(libraries[""])
     monkeypatch.setitem(sys.modules, "cupy", machine)
     loaders = cuda_device.load_kernels, cuda_tables.load_kernel
     for load in loaders:
@@ -251,12 +259,15 @@ def machine(modules, libraries, monkeypatch):
         load.cache_clear()
 
 
-def of_coefficients(modules, runs):
+def of_coefficients(libraries, runs):
     """The runs that the stand-in's library can track."""
-    return {k: r for k, r in runs.items() if not k.endswith(("peaks", "tensors"))}
+    others = tuple(end for end in libraries if end)
+    return {k: r for k, r in runs.items() if not k.endswith(others)}
 
 
-def test_figures_are_printed_as_they_come(modules, runs, machine, tmp_path, monkeypatch, capsys):
+def test_figures_are_printed_as_they_come(
+    modules, runs, libraries, machine, tmp_path, monkeypatch, capsys
+):
     gpu = modules["gpu"]
     monkeypatch.setattr(gpu, "link", lambda bench: 50.0)
     monkeypatch.setattr(gpu, "RUN_S", 1e-4)
@@ -266,7 +277,7 @@ def test_figures_are_printed_as_they_come(modules, runs, machine, tmp_path, monk
     assert variants == {"base": [], "small": ["-DLANES=8", "-DAREA=2", "threads_a_block=32"]}
     usual = kernels.OPTIONS
     out = tmp_path / "out.json"
-    bench = gpu.Bench(of_coefficients(modules, runs), variants=variants, out=out)
+    bench = gpu.Bench(of_coefficients(libraries, runs), variants=variants, out=out)
     cases = ["link", "spot-probabilistic-nearest", "exact-ifod2-trilinear", "sizes"]
     gpu.measure(bench, cases)
     assert bench.differing == []
@@ -298,9 +309,9 @@ def test_figures_are_printed_as_they_come(modules, runs, machine, tmp_path, monk
     assert (32,) in small
 
 
-def test_streamlines_that_differ_are_told_loudly(modules, runs, machine, capsys):
+def test_streamlines_that_differ_are_told_loudly(modules, runs, libraries, machine, capsys):
     gpu = modules["gpu"]
-    changed = of_coefficients(modules, runs)
+    changed = of_coefficients(libraries, runs)
     exact, close = "ifod2, trilinear, plain", "diffusion, fixed"
     changed[exact] = replace(runs[exact], expected={**runs[exact].expected, "digest": "other"})
     changed[close] = replace(runs[close], expected={**runs[close].expected, "n_streamlines": 1})
@@ -314,10 +325,10 @@ def test_streamlines_that_differ_are_told_loudly(modules, runs, machine, capsys)
 
 
 def test_a_case_that_fails_leaves_the_others_and_time_ends_them(
-    modules, runs, machine, monkeypatch, capsys
+    modules, runs, libraries, machine, monkeypatch, capsys
 ):
     gpu = modules["gpu"]
-    bench = gpu.Bench(of_coefficients(modules, runs))
+    bench = gpu.Bench(of_coefficients(libraries, runs))
     monkeypatch.setattr(gpu, "SIZES", (10,))
     machine.fails_at = kernels.NAMES[0]
     monkeypatch.setattr(gpu, "link", lambda bench: setattr(machine, "fails_at", ""))
@@ -338,7 +349,7 @@ def test_cases_are_chosen_by_patterns(modules, runs):
     assert "baseline-all" not in cases  # there are no such seeds in the file
     groups = gpu.exact_groups(runs)
     assert gpu.cases_of(runs, ["exact"]) == list(groups)
-    assert sum(map(len, groups.values())) == 94
+    assert sum(map(len, groups.values())) == 102
     chosen = gpu.cases_of(runs, ["brain-d*", "sizes"])
     assert chosen == ["link", "compile", "brain-deterministic-trilinear", "sizes"]
     with pytest.raises(SystemExit, match="no case fits 'brian'"):
@@ -500,7 +511,7 @@ def test_instructions_are_those_of_a_block_as_often_as_its_lines_are_reached(mod
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("interpolation", "n_instructions"), [("nearest", 155), ("trilinear", 184)]
+    ("interpolation", "n_instructions"), [("nearest", 128), ("trilinear", 171)]
 )
 def test_a_step_takes_as_many_instructions_as_it_did(modules, interpolation, n_instructions):
     model = modules["gpu_model"]
@@ -512,7 +523,32 @@ def test_a_step_takes_as_many_instructions_as_it_did(modules, interpolation, n_i
     work = model.work_a_step(make_plan(TrackingInput(fod, seeds, parameters), on_gpu=True))
     assert work.instructions == pytest.approx(n_instructions, rel=0.1)
     assert work.lanes >= 28
-    assert work.n_bytes < 95_000
+    assert work.n_bytes < 85_000
+
+
+@pytest.mark.parametrize("algorithm", ["probabilistic", "sd_stream"])
+def test_all_lanes_of_a_warp_begin_a_round_together(modules, algorithm):
+    """The machine code comes back to where the loop begins by one way, which all lanes take."""
+    model = modules["gpu_model"]
+    if model.nvdisasm() is None:
+        pytest.skip("no nvdisasm to read the machine code with")
+    defines = kernels.defines(BY_NAME[algorithm].code, codes.TRILINEAR, 8)
+    assembly = model.disassembly((*defines, *kernels.usual(ahead=True)), "sm_90")
+    text = assembly[assembly.index(f"section\t.text.{model.KERNEL},") :]
+    at: dict[str, int] = {}
+    back: list[tuple[int, str, str]] = []  # instructions gone back, condition, target
+    for line in text[: text.index("\t.section\t", 10)].splitlines():
+        if label := re.match(r"(\.L_x_\d+):", line):
+            at[label[1]] = len(back)
+        elif re.match(r"\s+/\*[0-9a-f]{4,}\*/", line):
+            branch = re.search(r"\*/\s+(@\S+)?\s*BRA.*`\((\.L_x_\d+)\)", line)
+            condition, target = branch.groups("") if branch else ("", "")
+            back.append((len(back) - at.get(target, len(back)), condition, target))
+    furthest = max(n for n, _, _ in back)
+    assert furthest > 2000
+    ways = {(condition, target) for n, condition, target in back if n > 0.9 * furthest}
+    assert len(ways) == 1
+    assert {condition for condition, _ in ways} == {""}
 
 
 @pytest.mark.parametrize(("steps", "link", "busiest"), [(1e9, 1e12, "card"), (1e9, 1e8, "link")])

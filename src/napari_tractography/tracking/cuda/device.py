@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -86,19 +87,29 @@ def warm_up(gpu: int, plan: Plan) -> None:
     with explained_for_good(f"cuda:{gpu}"), cupy.cuda.Device(gpu):
         cupy.zeros(1, "u1")
         _kernels_of(gpu, plan)
-        tables.load_kernel(gpu, plan.table.lmax, plan.table.is_asymmetric)
 
 
 def _kernels_of(gpu: int, plan: Plan) -> dict[str, Any]:
-    settings = plan.settings
-    return load_kernels(
-        gpu,
-        settings.algorithm,
-        settings.interpolation,
-        plan.table.lmax,
-        plan.table.is_asymmetric,
-        kernels.variant(plan.field, settings, plan.with_tissues),
-    )
+    """Return the kernels of a run; what its table is still to be filled by is compiled beside."""
+    settings, table = plan.settings, plan.table
+
+    def load_beside() -> None:
+        if table.kernel != VECTORS and not is_uploaded(gpu, plan):
+            with import_cupy().cuda.Device(gpu):
+                tables.load_kernel(gpu, table.lmax, table.is_asymmetric)
+
+    with ThreadPoolExecutor(1) as pool:
+        beside = pool.submit(load_beside)
+        found = load_kernels(
+            gpu,
+            settings.algorithm,
+            settings.interpolation,
+            table.lmax,
+            table.is_asymmetric,
+            kernels.variant(plan.field, settings, plan.with_tissues),
+        )
+        beside.result()
+    return found
 
 
 def choose_block(blocks_per_multiprocessor: Callable[[int], int]) -> int:

@@ -14,11 +14,10 @@ DEVICE void to_voxel(const float* matrix, float x, float y, float z, float& vx, 
     vz = matrix[8] * x + matrix[9] * y + matrix[10] * z + matrix[11];
 }
 
-// Floats too large for an int are clamped by GPUs and overflow on hosts: such voxels are outside.
+// Floats too large for an int are clamped, without branches: such voxels are outside.
 DEVICE int floor_to_int(float v)
 {
-    v = floorf(v);
-    return v >= 1e9f ? 1000000000 : v <= -1e9f ? -1000000000 : (int)v;
+    return (int)floorf(fminf(fmaxf(v, -1e9f), 1e9f));
 }
 
 // The voxel that a voxel coordinate belongs to.
@@ -80,11 +79,17 @@ DEVICE bool enter_cell(const Field& field, const Settings& settings, Interpolant
     interpolant.cell[0] = ix;
     interpolant.cell[1] = iy;
     interpolant.cell[2] = iz;
+    // What a corner and the next have in common is worked out once.
+    bool in_x[2] = {ix >= 0 && ix < field.nx, ix >= -1 && ix + 1 < field.nx};
+    bool in_y[2] = {iy >= 0 && iy < field.ny, iy >= -1 && iy + 1 < field.ny};
+    bool in_z[2] = {iz >= 0 && iz < field.nz, iz >= -1 && iz + 1 < field.nz};
+    const int* first = field.voxel_rows + voxel_index(field, ix, iy, iz);
 #pragma unroll
     for (int k = 0; k < 8; k++) {
         if (k >= n_corners(settings)) continue;
-        int cx = ix + (k >> 2), cy = iy + ((k >> 1) & 1), cz = iz + (k & 1);
-        interpolant.rows[k] = row_at(field, cx, cy, cz);
+        int x = k >> 2, y = (k >> 1) & 1, z = k & 1, row = -1;
+        if (in_x[x] && in_y[y] && in_z[z]) row = first[voxel_index(field, x, y, z)];
+        interpolant.rows[k] = row >= 0 ? row : field.n_rows;
     }
     return true;
 }
@@ -92,7 +97,8 @@ DEVICE bool enter_cell(const Field& field, const Settings& settings, Interpolant
 // Eight half floats of a row, as numbers; rows lie where sixteen bytes can be read at once.
 DEVICE void read_eight(const unsigned short* coefficients, int row, int first, float* values)
 {
-    const uint4 words = *(const uint4*)(coefficients + (long long)row * N_PADDED + first);
+    const unsigned short* at = coefficients + (unsigned long long)(unsigned int)row * N_PADDED;
+    const uint4 words = *(const uint4*)(at + first);
     const unsigned int all[4] = {words.x, words.y, words.z, words.w};
 #pragma unroll
     for (int word = 0; word < 4; word++) {

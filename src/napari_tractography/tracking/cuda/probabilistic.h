@@ -130,7 +130,6 @@ DEVICE void propose_directions(const Field& field, const Settings& settings,
     bool starts = purpose == PURPOSE_START;
     float height = starts ? 2.0f : settings.cone_height, sharpness = sharpness_of(settings);
     bound = positive(sharpness, bound);
-    SharedFod fod = fod_of_lane(asker);
     Tangents t = tangents_of(ux, uy, uz);
     Words words = philox_block(stream, steps, number / PROPOSALS_A_BLOCK, purpose, settings.key_0,
                                settings.key_1);
@@ -138,13 +137,12 @@ DEVICE void propose_directions(const Field& field, const Settings& settings,
     float x = 0.0f, y = 0.0f, z = 0.0f;
 #pragma unroll 1
     for (int attempt = 0; attempt < PROPOSALS_A_BLOCK; attempt++) {
-        // Both are evaluated by the same code, which the instruction cache then has.
         unsigned int first = attempt ? words.r2 : words.r0, second = attempt ? words.r3 : words.r1;
         Vector p = point_of(first, second, height);
         float qx = p.x * t.ax + p.y * t.bx + p.z * ux;
         float qy = p.x * t.ay + p.y * t.by + p.z * uy;
         float qz = p.x * t.az + p.y * t.bz + p.z * uz;
-        float amplitude = positive(sharpness, value_at(fod, qx, qy, qz));
+        float amplitude = positive(sharpness, amplitude_of_lane(asker, qx, qy, qz));
         float chance = (float)(((first & 4095u) << 12) | (second & 4095u)) * UNIT_24;
         bool taken = !accepted && amplitude >= settings.min_amplitude && chance * bound < amplitude;
         if (taken && allowed_of(field) && !starts) {
@@ -208,7 +206,7 @@ DEVICE bool fades(const Field& field, const Settings& settings, StreamlineState&
                      either(settings, vz, words.r3));
     float ahead =
         positive(sharpness, value_of_row(field.coefficients, row, state.tx, state.ty, state.tz));
-    float here = positive(sharpness, value_at(own_fod(), state.tx, state.ty, state.tz));
+    float here = positive(sharpness, amplitude_of_lane(lane_of(), state.tx, state.ty, state.tz));
     float chance = (float)(words.r0 >> 8) * UNIT_24;
     return !(chance * here < ahead);
 }

@@ -31,8 +31,8 @@ BATCH_SECONDS = 0.05  # of the whole device; cancelling waits for all that are q
 MAX_HALVINGS = 8  # of a batch for lack of memory, one after the other
 POINT_BYTES = 12
 POOLED_BYTES = 25  # of a point in the pool, and where it belongs; and of what tells of its block
-AT_ONCE = 8  # batches that are tracked at once
-QUEUED = 3  # behind those
+AT_ONCE = 4  # batches that are tracked at once, and
+QUEUED = 3  # those behind them: as measured
 SLOTS = AT_ONCE + QUEUED + 1
 AHEAD = SLOTS + 2  # batches of each device that may be under way, or wait for those of others
 

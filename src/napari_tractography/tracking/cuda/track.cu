@@ -460,5 +460,6 @@ extern "C" __global__ void track_streamlines(const __grid_constant__ Field field
                 move(field, settings, regions, batch, interpolant, visits, state);
         } while (settings.interpolation == NEAREST &&
                  __popc(__ballot_sync(ALL_LANES, state.task == MOVE)) > MOVERS);
+        __syncwarp();  // or those that did not move would go through the next round apart
     }
 }
