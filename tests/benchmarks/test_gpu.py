@@ -95,7 +95,7 @@ def libraries(modules, tmp_path_factory):
 
 def test_runs_read_from_the_file_give_what_the_cpu_gave(modules, runs, libraries):
     exact = [name for name in runs if name in modules["gpu_bundle"].EXACT]
-    assert len(exact) == len(modules["gpu_bundle"].EXACT) == 98
+    assert len(exact) == len(modules["gpu_bundle"].EXACT) == 100
     for name in exact:
         library = libraries[next((end for end in libraries if end and name.endswith(end)), "")]
         found = modules["host"].track_on_host(library, runs[name].plan)
@@ -349,7 +349,7 @@ def test_cases_are_chosen_by_patterns(modules, runs):
     assert "baseline-all" not in cases  # there are no such seeds in the file
     groups = gpu.exact_groups(runs)
     assert gpu.cases_of(runs, ["exact"]) == list(groups)
-    assert sum(map(len, groups.values())) == 102
+    assert sum(map(len, groups.values())) == 104
     chosen = gpu.cases_of(runs, ["brain-d*", "sizes"])
     assert chosen == ["link", "compile", "brain-deterministic-trilinear", "sizes"]
     with pytest.raises(SystemExit, match="no case fits 'brian'"):

@@ -383,3 +383,37 @@ def test_directions_along_which_the_fod_fades_are_drawn_once_more(far_mm, angle,
     if far_mm < 50.0:
         assert mean < 0.9
         assert bins.p_value(drawn, truth.amplitudes) < 1e-9
+
+
+@BOTH_INTERPOLATIONS
+@pytest.mark.parametrize("share", [0.1, 0.2, 0.3])
+@pytest.mark.parametrize("n_near", [1, 2])
+def test_directions_in_another_lobe_lose_twice_the_fod_along_the_old_one(
+    n_near, share, interpolation
+):
+    """The first one that is drawn has the start direction for its old one.
+
+    Of the rings of the cone so many are near it, to their edge.
+    """
+    fod, position, truth, _ = situation(interpolation)
+    angle = float(np.rad2deg(np.arccos(1.0 - (1.0 - codes.APART) * ConeBins.n_rings / n_near)))
+    units = direction_set(724).astype(np.float64)
+    amplitudes = truth.amplitudes(units)
+    axis = units[np.argmin(np.abs(amplitudes - share * amplitudes.max()))]
+    axis /= np.linalg.norm(axis)
+    bins = ConeBins(axis, angle)
+    along = float(truth.amplitudes(axis[None])[0])
+
+    def law(units):
+        between = units + axis
+        between /= np.linalg.norm(between, axis=-1, keepdims=True) * (1.0 + 1e-12)
+        found = truth.amplitudes(units)
+        is_other = truth.amplitudes(between) < np.minimum(found, along)
+        is_other &= units @ axis < codes.APART
+        return np.maximum(found - 2.0 * along * is_other, 0.0)
+
+    drawn, _ = draw_steps(
+        fod, position, axis, max_angle_deg=angle, look_back_mm=1.0, interpolation=interpolation
+    )
+    assert bins.p_value(drawn, law) > 1e-3
+    assert bins.p_value(drawn, truth.amplitudes) < 1e-9

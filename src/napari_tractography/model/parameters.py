@@ -247,6 +247,20 @@ class TrackingParameters:
         "interpolation.",
         by_fod="1.5 voxels, half of one for transport, 0 for diffusion",
     )
+    look_back_mm: float = parameter(
+        0.0,
+        label="Look back",
+        unit="mm",
+        minimum=0.0,
+        maximum=100.0,
+        increment=0.1,
+        slider=(0.0, 5.0),
+        help="How far back the direction counts as well, which keeps lines from changing over to "
+        "a bundle that crosses: one more than 30 degrees from that of so long ago, in another lobe "
+        "of the FOD, is drawn as far as its amplitude exceeds twice that along the old one, which "
+        "fades where a bundle bends and goes on where another crosses it. Most of a voxel is a "
+        "good length; 0 forgets the past.",
+    )
     samples: int = parameter(
         4,
         label="Samples",

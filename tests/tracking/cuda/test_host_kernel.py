@@ -113,7 +113,12 @@ OPTIONS = {
     "edge": {"": {}, "interpolated edge": {"edge": "interpolated"}},
     "positivity": {"": {}, "softplus": {"positivity": "softplus"}},
     "seed": {"": {}, "large seed": {"random_seed": 2**62 + 3}},
-    "look": {"": {}, "ahead": {"look_ahead_mm": 1.5}},
+    "look": {
+        "": {},
+        "ahead": {"look_ahead_mm": 1.5},
+        "back": {"look_back_mm": 1.0},
+        "both ways": {"look_ahead_mm": 1.5, "look_back_mm": 0.5},
+    },
 }
 CASES = [
     pytest.param(

@@ -76,7 +76,12 @@ OPTIONS = {
         "one step": {"max_length_mm": 0.5},
     },
     "seed": {"": {}, "large seed": {"random_seed": 2**40 + 7}},
-    "look": {"": {}, "ahead": {"look_ahead_mm": 3.0}},
+    "look": {
+        "": {},
+        "ahead": {"look_ahead_mm": 3.0},
+        "back": {"look_back_mm": 1.0},
+        "both ways": {"look_ahead_mm": 3.0, "look_back_mm": 0.4},
+    },
 }
 
 

@@ -14,5 +14,5 @@ ROW = Algorithm(
     side_by_side=True,
     among_vectors="drawn",
     look_ahead_voxels=1.5,
-    own_parameters=("look_ahead_mm",),
+    own_parameters=("look_ahead_mm", "look_back_mm"),
 )

@@ -134,7 +134,7 @@ DEVICE void propose_directions(const Field& field, const Settings& settings,
     Words words = philox_block(stream, steps, number / PROPOSALS_A_BLOCK, purpose, settings.key_0,
                                settings.key_1);
     bool accepted = false;
-    float x = 0.0f, y = 0.0f, z = 0.0f;
+    float x = 0.0f, y = 0.0f, z = 0.0f, spare = 0.0f, tall = 0.0f;
 #pragma unroll 1
     for (int attempt = 0; attempt < PROPOSALS_A_BLOCK; attempt++) {
         unsigned int first = attempt ? words.r2 : words.r0, second = attempt ? words.r3 : words.r1;
@@ -144,7 +144,8 @@ DEVICE void propose_directions(const Field& field, const Settings& settings,
         float qz = p.x * t.az + p.y * t.bz + p.z * uz;
         float amplitude = positive(sharpness, amplitude_of_lane(asker, qx, qy, qz));
         float chance = (float)(((first & 4095u) << 12) | (second & 4095u)) * UNIT_24;
-        bool taken = !accepted && amplitude >= settings.min_amplitude && chance * bound < amplitude;
+        float least = chance * bound;
+        bool taken = !accepted && amplitude >= settings.min_amplitude && least < amplitude;
         if (taken && allowed_of(field) && !starts) {
             Cone cone = cone_in(field, starts, ux, uy, uz);
             taken = may_follow(cone, index_of(cone), qx, qy, qz);
@@ -152,6 +153,8 @@ DEVICE void propose_directions(const Field& field, const Settings& settings,
         x = taken ? qx : x;
         y = taken ? qy : y;
         z = taken ? qz : z;
+        spare = taken ? amplitude - least : spare;
+        tall = taken ? amplitude : tall;
         accepted = accepted || taken;
     }
     if (accepted && number < limit_after(n_before)) atomicMin(&shared.winners[which], lane);
@@ -161,6 +164,10 @@ DEVICE void propose_directions(const Field& field, const Settings& settings,
     x = from_lane(x, wins ? winner : lane);
     y = from_lane(y, wins ? winner : lane);
     z = from_lane(z, wins ? winner : lane);
+    if (settings.look_back_every) {
+        spare = from_lane(spare, wins ? winner : lane);
+        tall = from_lane(tall, wins ? winner : lane);
+    }
     if (!waits) return;
     if (wins) {
         // After the block that it is from, should more be drawn.
@@ -168,6 +175,8 @@ DEVICE void propose_directions(const Field& field, const Settings& settings,
         state.tx = x;
         state.ty = y;
         state.tz = z;
+        state.spare = spare;
+        state.height = tall;
         state.task = CHECK;
         return;
     }
@@ -211,13 +220,30 @@ DEVICE bool fades(const Field& field, const Settings& settings, StreamlineState&
     return !(chance * here < ahead);
 }
 
+// Tell whether one more direction is to be drawn, since the bundle goes on along the old one; see
+// lanes_held_back() of cpu/draw.py.
+DEVICE bool is_held_back(const Settings& settings, const StreamlineState& state)
+{
+    if (!settings.look_back_every || state.n_proposals >= MAX_PROPOSALS) return false;
+    const Common& shared = common();
+    int lane = lane_of();
+    float old_x = shared.past[0][lane], old_y = shared.past[1][lane], old_z = shared.past[2][lane];
+    if (!(state.tx * old_x + state.ty * old_y + state.tz * old_z < APART)) return false;
+    float sharpness = sharpness_of(settings);
+    float held = positive(sharpness, amplitude_of_lane(lane, old_x, old_y, old_z));
+    if (HELD * held < state.spare) return false;
+    Vector v = normalised(state.tx + old_x, state.ty + old_y, state.tz + old_z);
+    float between = positive(sharpness, amplitude_of_lane(lane, v.x, v.y, v.z));
+    return between < held && between < state.height;
+}
+
 // Turn to the direction that was accepted, unless it is in doubt whether enough of the FOD is in the
 // cone.
 DEVICE void check(const Field& field, const Settings& settings, const Interpolant& interpolant,
                   StreamlineState& state, unsigned int stream)
 {
     bool starts = state.purpose == PURPOSE_START;
-    if (!starts && fades(field, settings, state, stream)) {
+    if (!starts && (is_held_back(settings, state) || fades(field, settings, state, stream))) {
         state.task = PROPOSE;
         return;
     }
