@@ -3,13 +3,15 @@
     python benchmarks/gpu.py --export fibercup fibercup.npz      on any machine, with Numba and DIPY
     python benchmarks/gpu.py --export brain brain.npz
     PYTHONPATH=src python benchmarks/gpu.py fibercup.npz brain.npz     on a GPU: NumPy and CuPy do
-        [--cases 'spot-*' exact] [--variant small=-DLANES=8,-maxrregcount=64] [--cpu] [--json FILE]
+        [--cases 'spot-*' exact] [--figures card streamed] [--cpu] [--json FILE]
+        [--variant small=-maxrregcount=64,threads_a_block=32 --variant few=AT_ONCE=2,QUEUED=1]
 
 Cases: link, compile, each timed run of the files (see SPEED of gpu_bundle.py), baseline-spot,
 baseline-all, exact, sizes, cuslines; patterns choose among them. Each timed run also gives the
 digest of its first streamlines, which must be the CPU's. Variants are defines and options for the
-compiler, and settings of the run such as threads_a_block=64; each case is run by all of them, the
-product as it is ("base") first. The exit status is 1 where a digest differs.
+compiler, settings of the run such as threads_a_block=64, and numbers of the scheduler such as
+AT_ONCE=2; each case is run by all of them, the product as it is ("base") first. Of what is told of
+a timed run --figures chooses. The exit status is 1 where a digest differs.
 """
 
 from __future__ import annotations
@@ -29,7 +31,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -54,6 +56,7 @@ from napari_tractography.runtime.arrays import import_cupy
 from napari_tractography.streamlines.tractogram import Tractogram
 from napari_tractography.tracking.cuda import cuda_backend as cuda
 from napari_tractography.tracking.cuda import device as cuda_device
+from napari_tractography.tracking.cuda import scheduler
 from napari_tractography.tracking.cuda import source as kernels
 from napari_tractography.tracking.devices import cpu_count, cuda_problem
 from napari_tractography.tracking.execution import Execution
@@ -67,6 +70,7 @@ PILOT = 16  # of the seeds, a part that tells how many of them can be timed
 N_CLICK = 1000
 N_BASELINE_DIRECTIONS = 401
 LINK_BYTES = 1 << 28
+FIGURES = ("card", "endpoints", "streamed", "click")
 SIZES = (10**3, 10**4, 10**5, 10**6)
 CHILDREN, CHILD_S = 12, 100  # processes that compile at a time, and what each may take
 WHOLE_S = 150.0
@@ -113,6 +117,8 @@ class Bench:
         The figures so far.
     differing : list of str
         Runs whose streamlines are not the CPU's.
+    figures : collection of str
+        Of FIGURES, what is told of a timed run.
     """
 
     runs: Mapping[str, Run]
@@ -122,6 +128,7 @@ class Bench:
     out: Path | None = None
     rows: list[dict[str, Any]] = field(default_factory=list)
     differing: list[str] = field(default_factory=list)
+    figures: Collection[str] = FIGURES
 
     @property
     def command(self) -> list[str]:
@@ -229,6 +236,9 @@ def kernels_of(options: Sequence[str]) -> Iterator[tuple[Timer, Execution]]:
         return {name: Timed(kernel, name, timer) for name, kernel in found.items()}
 
     settings = dict(option.split("=") for option in options if not option.startswith("-"))
+    numbers = {name: int(settings.pop(name)) for name in list(settings) if name.isupper()}
+    before = {name: getattr(scheduler, name) for name in (*numbers, "SLOTS", "AHEAD")}
+    schedule(numbers)
     forget()
     cuda_device.load_kernels = loaded
     kernels.OPTIONS = (*usual, *(option for option in options if option.startswith("-")))
@@ -236,7 +246,17 @@ def kernels_of(options: Sequence[str]) -> Iterator[tuple[Timer, Execution]]:
         yield timer, Execution(**{name: json.loads(value) for name, value in settings.items()})
     finally:
         cuda_device.load_kernels, kernels.OPTIONS = load, usual
+        schedule(before)
         forget()
+
+
+def schedule(numbers: Mapping[str, int]) -> None:
+    """Give the scheduler other numbers, by name, and what follows from them."""
+    for name, number in numbers.items():
+        setattr(scheduler, name, number)
+    slots = scheduler.AT_ONCE + scheduler.QUEUED + 1
+    scheduler.SLOTS = cuda_device.SLOTS = slots
+    scheduler.AHEAD = slots + 2
 
 
 def timed(action: Callable[[], Any]) -> float:
@@ -327,6 +347,7 @@ def speed(bench: Bench, name: str, variant: str, link_gb_per_s: float) -> None:
             return streamed(plan, chunks, run.parameters["step_mm"])
 
         say = functools.partial(bench.say, name, variant)
+        asked = bench.figures  # the card's own rate is what others are compared with
         found = best(run, lambda plan: on_the_card(plan, timer, how, gpu))
         parts = [(part[:-2], s) for part, s in found.items() if part.endswith("_s")]
         milliseconds = ", ".join(f"{part} {1e3 * s:.3g}" for part, s in parts)
@@ -343,31 +364,34 @@ def speed(bench: Bench, name: str, variant: str, link_gb_per_s: float) -> None:
             say("digest", f"that of the CPU, {len(first):,} streamlines", same=True)
         left = found
         ends = endpoints_of(run.plan)
-        found = best(run, lambda plan: flow(endpoints_of(plan)), times=TIMES)
-        say(
-            "endpoints",
-            f"{rate(found):.3f} G steps/s; {found['lines'] / found['s'] / 1e6:.3f} M lines/s, "
-            f"{found['seeds']:,} seeds; {100 * rate(found) / rate(left, 'kernels_s'):.0f} % of the "
-            "kernels' rate",
-            **found,
-        )
-        found = best(run, flow, times=TIMES)
-        gb_per_s = found["bytes"] / found["s"] / 1e9
-        say(
-            "streamed",
-            f"{rate(found):.3f} G steps/s; {found['lines'] / found['s'] / 1e6:.3f} M lines/s, "
-            f"{found['seeds']:,} seeds; {gb_per_s:.2f} GB/s, "
-            f"{100 * gb_per_s / link_gb_per_s:.0f} % of the link",
-            **found,
-        )
-        waits = [click(with_seeds(run.plan, N_CLICK), chunks) for _ in range(3)]
-        end_waits = [click(with_seeds(ends, N_CLICK), chunks) for _ in range(3)]
-        say(
-            "click",
-            f"first chunk of {N_CLICK:,} seeds after {statistics.median(waits):.4f} s, of ends "
-            f"after {statistics.median(end_waits):.4f} s",
-            s=statistics.median(waits),
-        )
+        if "endpoints" in asked:
+            found = best(run, lambda plan: flow(endpoints_of(plan)), times=TIMES)
+            share = 100 * rate(found) / rate(left, "kernels_s")
+            say(
+                "endpoints",
+                f"{rate(found):.3f} G steps/s; {found['lines'] / found['s'] / 1e6:.3f} M lines/s, "
+                f"{found['seeds']:,} seeds; {share:.0f} % of the kernels' rate",
+                **found,
+            )
+        if "streamed" in asked:
+            found = best(run, flow, times=TIMES)
+            gb_per_s = found["bytes"] / found["s"] / 1e9
+            say(
+                "streamed",
+                f"{rate(found):.3f} G steps/s; {found['lines'] / found['s'] / 1e6:.3f} M lines/s, "
+                f"{found['seeds']:,} seeds; {gb_per_s:.2f} GB/s, "
+                f"{100 * gb_per_s / link_gb_per_s:.0f} % of the link",
+                **found,
+            )
+        if "click" in asked:
+            waits = [click(with_seeds(run.plan, N_CLICK), chunks) for _ in range(3)]
+            end_waits = [click(with_seeds(ends, N_CLICK), chunks) for _ in range(3)]
+            say(
+                "click",
+                f"first chunk of {N_CLICK:,} seeds after {statistics.median(waits):.4f} s, of ends "
+                f"after {statistics.median(end_waits):.4f} s",
+                s=statistics.median(waits),
+            )
         facts = kernel_facts(timer.kernels)
         texts = (f"{k} {'/'.join(map(str, v.values()))}" for k, v in facts.items())
         say("kernels", f"registers/local bytes/shared bytes: {', '.join(texts)}", **facts)
@@ -769,6 +793,13 @@ def main() -> None:
     parser.add_argument("--cases", nargs="+", default=[], metavar="CASE", help="patterns")
     parser.add_argument("--variant", action="append", default=[], metavar="NAME=OPTION,...")
     parser.add_argument(
+        "--figures",
+        nargs="+",
+        default=FIGURES,
+        choices=FIGURES,
+        help="what to tell of timed runs beside the rate on the card, which is told in any case",
+    )
+    parser.add_argument(
         "--cpu", nargs="*", metavar="CASE", help="on all threads, too (brain-probabilistic-*)"
     )
     parser.add_argument("--ncu", metavar="CASE", help="profile a small run of this case instead")
@@ -791,6 +822,7 @@ def main() -> None:
         options.gpu,
         variants_of(options.variant),
         options.json,
+        figures=options.figures,
     )
     if options.first:
         print(json.dumps(first_run(bench, *options.first)))

@@ -309,6 +309,30 @@ def test_figures_are_printed_as_they_come(
     assert (32,) in small
 
 
+def test_of_a_timed_run_what_is_asked_for_is_told(
+    modules, runs, libraries, machine, monkeypatch, capsys
+):
+    gpu = modules["gpu"]
+    monkeypatch.setattr(gpu, "RUN_S", 1e-4)
+    monkeypatch.setattr(gpu, "BUDGET_S", 1e-4)
+    bench = gpu.Bench(of_coefficients(libraries, runs), figures=["click"])
+    gpu.speed(bench, "spot-probabilistic-nearest", "base", 50.0)
+    text = capsys.readouterr().out
+    told = [line.split("] ")[1].partition(":")[0] for line in text.splitlines()]
+    assert told == ["left on the card", "digest", "click", "kernels"]
+
+
+def test_variants_have_numbers_of_the_scheduler_which_are_put_back(modules):
+    from napari_tractography.tracking.cuda import device, scheduler
+
+    gpu = modules["gpu"]
+    usual = scheduler.AT_ONCE, scheduler.SLOTS, scheduler.AHEAD, device.SLOTS
+    with gpu.kernels_of(["AT_ONCE=2", "QUEUED=1", "threads_a_block=32"]) as (_, how):
+        assert (scheduler.AT_ONCE, scheduler.SLOTS, scheduler.AHEAD, device.SLOTS) == (2, 4, 6, 4)
+        assert how.threads_a_block == 32
+    assert usual == (scheduler.AT_ONCE, scheduler.SLOTS, scheduler.AHEAD, device.SLOTS)
+
+
 def test_streamlines_that_differ_are_told_loudly(modules, runs, libraries, machine, capsys):
     gpu = modules["gpu"]
     changed = of_coefficients(libraries, runs)
