@@ -190,10 +190,12 @@ def compare(
 
 
 def settings_for(fod: nt.Fod) -> dict[str, nt.TrackingParameters]:
-    """Return what is compared: the defaults of the FOD, also without looking ahead; of scripts."""
+    """Return what is compared: the defaults of the FOD, also with other looks; of scripts."""
+    voxel_mm = float(np.prod(fod.grid.voxel_sizes_mm)) ** (1 / 3)
     return {
         "for_fod": nt.TrackingParameters.for_fod(fod),
         NOT_AHEAD: nt.TrackingParameters.for_fod(fod, look_ahead_mm=0.0),
+        "for_fod, looking back": nt.TrackingParameters.for_fod(fod, look_back_mm=0.8 * voxel_mm),
         "TrackingParameters()": nt.TrackingParameters(),
     }
 

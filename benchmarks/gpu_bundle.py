@@ -248,7 +248,7 @@ def with_degrees(fod: Fod, lmax: int) -> Fod:
 
 
 def with_odd_degrees(fod: Fod) -> Fod:
-    """Return an asymmetric FOD: half as much again upwards, half of it downwards."""
+    """Return an asymmetric FOD: larger upwards than downwards."""
     from napari_tractography.fields.sh import even_columns
     from napari_tractography.model.fod import Fod
 
