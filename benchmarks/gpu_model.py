@@ -64,11 +64,20 @@ class Block:
     ----------
     places : list of tuple of (str, int)
         The line of each, and the lines of the calls that lead there, the innermost first.
+    function : str
+        That it is in, where that is not the kernel itself.
+    goes_to : list of str
+        Labels of the code that may follow.
+    is_run : bool
+        Not code for what does not happen: lanes that come to a vote apart, roots of extreme numbers.
     loops : list of list of Block
         Those of the machine code that it is in.
     """
 
     places: list[tuple[Place, ...]]
+    function: str = ""
+    goes_to: list[str] = dataclasses.field(default_factory=list)
+    is_run: bool = False
     loops: list[list[Block]] = dataclasses.field(default_factory=list)
 
     def repeats(self, chain: tuple[Place, ...]) -> bool:
@@ -101,6 +110,17 @@ def places_of_source() -> list[Place]:
     return [place for place, _ in found]
 
 
+def functions_of_places() -> dict[Place, str]:
+    """Return the function that each line of the source is in."""
+    begins = re.compile(r"(?:DEVICE|SELDOM|DEVICE_MEMBER|static|extern)\b[^;]*?(\w+)\(")
+    found, function = {}, ""
+    for place, line in zip(places_of_source(), kernels.source().splitlines(), strict=True):
+        if begun := begins.match(line.removeprefix("template <class AnyFod> ")):
+            function = begun[1]
+        found[place] = function
+    return found
+
+
 def disassembly(defines: tuple[str, ...], arch: str) -> str:
     """Return the machine code of the kernels, with lines of the source."""
     from cupy_backends.cuda.libs import nvrtc
@@ -128,15 +148,26 @@ def nvdisasm() -> str | None:
 
 
 def blocks_of(text: str) -> list[Block]:
-    """Return the blocks of the tracking kernel, and of the functions that it calls."""
-    place_at = places_of_source()
+    """Return the blocks of the tracking kernel, and of the functions that it calls.
+
+    Of code within a function the compiler tells the line, and calls as far as they are within the
+    function; what it tells beyond that is of other places.
+    """
+    place_at, names = places_of_source(), set(FUNCTION_OF.values())
     text = text[text.index(f"section\t.text.{KERNEL},") :]
     text = text[: text.find("\t.section\t", 10)]
     # Labels that no branch goes to, as those around shuffles, begin no block.
     targets = set(re.findall(r"(?:BRA|BRX|BSSY|CALL\S*|JMP|BREAK)\b.*?(\.L_x_\d+)", text))
-    blocks, chain, begins = [Block([])], (), False
+    blocks, chain, begins, function = [Block([])], (), False, ""
     begin_at: dict[str, int] = {}
     loops: list[tuple[int, int]] = []
+
+    def follow(label: str, falls: bool = True) -> None:
+        if falls:
+            blocks[-1].goes_to.append(label)
+        begin_at[label] = len(blocks)
+        blocks.append(Block([], function))
+
     for line in text.splitlines():
         if found := re.match(r'\s*//## File ".*?", line (\d+)( inlined)?', line):
             chain = (chain if begins else ()) + (place_at[int(found[1]) - 1],)
@@ -144,22 +175,36 @@ def blocks_of(text: str) -> list[Block]:
             continue
         begins = False
         label = re.match(r"(\.L_x_\d+):", line)
-        if (label and label[1] in targets) or re.match(r"\s*\.type\s+\S+,@function", line):
-            blocks.append(Block([]))
-            if label:
-                begin_at[label[1]] = len(blocks) - 1
+        typed = re.match(r"\s*\.type\s+(\S+),@function", line)
+        if typed:
+            function = next((name for name in names if f"{len(name)}{name}E" in typed[1]), "")
+        if (label and label[1] in targets) or typed:
+            follow(label[1] if label else typed[1])
         elif code := re.match(r"\s+/\*[0-9a-f]{4,}\*/\s+((?:@!?U?P\w+\s+)?)([A-Z][\w.]*)", line):
-            blocks[-1].places.append(chain)
+            own = [k for k, place in enumerate(chain) if FUNCTION_OF[place] == function]
+            calls = own[0] + 1 if own else 1
+            blocks[-1].places.append(chain[:calls] if function else chain)
+            target = re.search(r"`\((\S+)\)", line)
+            if target and code[2] != "BRA.DIV" and "$__internal" not in target[1]:
+                blocks[-1].goes_to.append(target[1])
             if code[2].split(".")[0] in {"BRA", "EXIT", "RET", "BRX", "BREAK"}:
-                target = re.search(r"\((\.L_x_\d+)\)", line)
                 if target and target[1] in begin_at:
                     loops.append((begin_at[target[1]], len(blocks)))
-                blocks.append(Block([]))
+                always = not code[1] and ", " not in line and code[2] not in {"BRA.DIV", "BREAK"}
+                follow(f"after block {len(blocks)}", falls=not always)
     for first, last in loops:
         for block in blocks[first:last]:
             block.loops.append(blocks[first:last])
+    waiting = [blocks[0]]
+    while waiting:
+        block = waiting.pop()
+        if not block.is_run:
+            block.is_run = True
+            waiting += [blocks[begin_at[label]] for label in block.goes_to if label in begin_at]
     return [block for block in blocks if block.places]
 
+
+FUNCTION_OF = functions_of_places()
 
 # ------------------------------------------------------------------------------------ how often
 
@@ -191,6 +236,11 @@ class Counts:
     entries: dict[Place, int]
     phases: dict[str, tuple[int, int]]
     n_steps: int
+
+    def calls(self, place: Place) -> int:
+        """How often lanes came to a line or, of a statement of several lines, to its first."""
+        name, number = place
+        return next((n for k in range(9) if (n := self.lines.get((name, number - k))) is not None), 0)
 
 
 def count(plan: Any, defines: tuple[str, ...], folder: Path) -> Counts:
@@ -263,9 +313,14 @@ def runs_of(block: Block, chain: tuple[Place, ...], counts: Counts) -> float:
     n = float(counts.lines.get(chain[0], np.inf))  # unknown where the host has other code
     if not block.repeats(chain):
         n = min(n, float(counts.entries.get(chain[0], np.inf)))
+    outer = chain[-1]
+    if block.function and FUNCTION_OF[outer] != block.function:
+        # Called from there, the compiler does not say in which line: once each time.
+        own = (n for place, n in counts.entries.items() if FUNCTION_OF.get(place) == block.function)
+        n *= min(1.0, max(own) / max(counts.entries.get(outer, 0), 1))
     for inner, call in itertools.pairwise(chain):
         # A call behind a condition in its line is made less often than the line is reached.
-        n *= min(1.0, counts.lines.get(call, 0) / max(counts.entries.get(inner, 0), 1))
+        n *= min(1.0, counts.calls(call) / max(counts.entries.get(inner, 0), 1))
     return n
 
 
@@ -282,7 +337,7 @@ def instructions(blocks: list[Block], counts: Counts) -> dict[str, tuple[float, 
     for block in blocks:
         runs = sorted((runs_of(block, chain, counts), chain) for chain in block.places if chain)
         lanes, chain = runs[int(FEW * len(runs))] if runs else (0.0, ())
-        if not lanes or not np.isfinite(lanes):
+        if not block.is_run or not lanes or not np.isfinite(lanes):
             continue
         name, number = chain[-1]
         phase = phases[number] if name == "track.cu" else "functions"

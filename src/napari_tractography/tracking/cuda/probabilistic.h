@@ -142,7 +142,7 @@ DEVICE void propose_directions(const Field& field, const Settings& settings,
         float qx = p.x * t.ax + p.y * t.bx + p.z * ux;
         float qy = p.x * t.ay + p.y * t.by + p.z * uy;
         float qz = p.x * t.az + p.y * t.bz + p.z * uz;
-        float amplitude = positive(sharpness, amplitude_of_lane(asker, qx, qy, qz));
+        float amplitude = positive(sharpness, value_at(fod_of_lane(asker), qx, qy, qz));
         float chance = (float)(((first & 4095u) << 12) | (second & 4095u)) * UNIT_24;
         float least = chance * bound;
         bool taken = !accepted && amplitude >= settings.min_amplitude && least < amplitude;
@@ -164,10 +164,9 @@ DEVICE void propose_directions(const Field& field, const Settings& settings,
     x = from_lane(x, wins ? winner : lane);
     y = from_lane(y, wins ? winner : lane);
     z = from_lane(z, wins ? winner : lane);
-    if (settings.look_back_every) {
-        spare = from_lane(spare, wins ? winner : lane);
+    if (settings.look_back_every) spare = from_lane(spare, wins ? winner : lane);
+    if (settings.look_back_every || settings.look_ahead > 0.0f)
         tall = from_lane(tall, wins ? winner : lane);
-    }
     if (!waits) return;
     if (wins) {
         // After the block that it is from, should more be drawn.
@@ -215,9 +214,8 @@ DEVICE bool fades(const Field& field, const Settings& settings, StreamlineState&
                      either(settings, vz, words.r3));
     float ahead =
         positive(sharpness, value_of_row(field.coefficients, row, state.tx, state.ty, state.tz));
-    float here = positive(sharpness, amplitude_of_lane(lane_of(), state.tx, state.ty, state.tz));
     float chance = (float)(words.r0 >> 8) * UNIT_24;
-    return !(chance * here < ahead);
+    return !(chance * state.height < ahead);
 }
 
 // Tell whether one more direction is to be drawn, since the bundle goes on along the old one; see

@@ -51,12 +51,16 @@ DEVICE void choose(const Field& field, const Settings& settings, Interpolant& in
         end(state, reason);
 }
 
+// The peak that a direction leads up to, of the lane's own FOD: other lanes need not want one.
+SELDOM Peak climb_alone(float x, float y, float z)
+{
+    return climb_from(own_fod(), x, y, z);
+}
+
 // Turn to the peak that the start direction leads up to, where the algorithm begins at peaks.
-DEVICE void climb_to_start(const Settings& settings, const Interpolant& interpolant,
-                           StreamlineState& state)
+DEVICE void climb_to_start(const Settings& settings, StreamlineState& state)
 {
     if (!starts_at_peak(settings.algorithm)) return;
-    Peak first = {state.ux, state.uy, state.uz, value_at(own_fod(), state.ux, state.uy, state.uz)};
-    Peak peak = climb_together(lane_of(), first.x, first.y, first.z, EVERYWHERE, 0.0f, first);
+    Peak peak = climb_alone(state.ux, state.uy, state.uz);
     face(state, peak.x, peak.y, peak.z);
 }

@@ -13,10 +13,10 @@
 //
 // The same source also compiles for the host, which is how it is tested without a GPU. LMAX, the
 // largest degree of the FOD, is to be defined, ASYMMETRIC where it has odd degrees, too, and VECTORS
-// where peaks or tensors are followed instead; ALGORITHM, INTERPOLATION, TISSUES (whether there is a tissue image), PLAIN (whether
-// amplitudes are clipped and no cone is a function) and AHEAD and BACK (whether there is a look ahead and back) may be,
-// so that a kernel holds what it needs and no more. Everything else is an argument. source.py makes
-// codes.h and algorithms.h.
+// where peaks or tensors are followed instead; ALGORITHM, INTERPOLATION, TISSUES (whether there is a
+// tissue image), PLAIN (whether amplitudes are clipped and no cone is a function), AHEAD and BACK
+// (whether there is a look ahead and back) may be, so that a kernel holds what it needs and no more.
+// Everything else is an argument. source.py makes codes.h and algorithms.h.
 
 #include "codes.h"
 #include "structs.h"
@@ -451,7 +451,7 @@ extern "C" __global__ void track_streamlines(const __grid_constant__ Field field
             choose(field, settings, interpolant, state, batch.seed_directions + 3ll * state.seed,
                    stream);
         if (state.task == START) {
-            climb_to_start(settings, interpolant, state);
+            climb_to_start(settings, state);
             int reason = begin_halves(settings, regions, batch, visits, state);
             if (reason) {
                 conclude(batch, state.seed, 0, 0.0f, reason, reason);

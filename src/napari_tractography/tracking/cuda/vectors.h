@@ -266,4 +266,4 @@ DEVICE void choose(const Field& field, const Settings& settings, const Interpola
         state.task = state.purpose == PURPOSE_START ? START : MOVE;
 }
 
-DEVICE void climb_to_start(const Settings&, const Interpolant&, StreamlineState&) {}
+DEVICE void climb_to_start(const Settings&, StreamlineState&) {}
