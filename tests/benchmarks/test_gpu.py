@@ -533,9 +533,50 @@ def test_instructions_are_those_of_a_block_as_often_as_its_lines_are_reached(mod
     assert warps == pytest.approx(lanes / 32)
 
 
+FUNCTION = """
+\t.section\t.text.track_streamlines,"ax",@progbits
+\t//## File "/track.cu", line {outer}
+        /*0000*/                   BRA.DIV UR4, `(.L_x_2) ;
+        /*0010*/                   CALL.REL.NOINC `($track_streamlines$_ZN3x17amplitude_of_laneEifff) ;
+        /*0020*/                   EXIT ;
+.L_x_2:
+        /*0030*/                   MOV R1, R2 ;
+        /*0040*/                   BRA `(.L_x_3) ;
+        .type           $track_streamlines$_ZN3x17amplitude_of_laneEifff,@function
+$track_streamlines$_ZN3x17amplitude_of_laneEifff:
+\t//## File "/track.cu", line {inner} inlined at "/track.cu", line {outer}
+\t//## File "/track.cu", line {outer}
+        /*0050*/                   FMUL R1, R2, R3 ;
+        /*0060*/                   RET.REL.NODEC R16 ;
+        .type           $__internal_0_$__cuda_sm20_sqrt_rn_f32_slowpath,@function
+$__internal_0_$__cuda_sm20_sqrt_rn_f32_slowpath:
+        /*0070*/                   FMUL R1, R2, R3 ;
+\t.section\t.text.other,"ax",@progbits
+"""
+
+
+def test_code_of_a_function_counts_as_often_as_it_is_called_and_what_is_never_run_does_not(modules):
+    """Of a function's code the compiler names the wrong calls; where a warp is apart, it never is."""
+    model = modules["gpu_model"]
+    places = model.places_of_source()
+    function = {name: place for place, name in model.FUNCTION_OF.items()}
+    own, inner = function["amplitude_of_lane"], function["value_at"]
+    outer = max(k for k, place in enumerate(places) if place[0] == "track.cu")
+    text = FUNCTION.format(outer=outer + 1, inner=places.index(inner) + 1)
+    counts = model.Counts(
+        # Of 500 calls of what is inlined in the function 96 are by that.
+        lines={inner: 4 * 500, own: 96, places[outer]: 64},
+        entries={inner: 500, own: 96, places[outer]: 64},
+        phases={},
+        n_steps=1,
+    )
+    found = model.instructions(model.blocks_of(text), counts)
+    assert sum(lanes for _, lanes in found.values()) == pytest.approx(3 * 64 + 2 * 96)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("interpolation", "n_instructions"), [("nearest", 128), ("trilinear", 171)]
+    ("interpolation", "n_instructions"), [("nearest", 120), ("trilinear", 164)]
 )
 def test_a_step_takes_as_many_instructions_as_it_did(modules, interpolation, n_instructions):
     model = modules["gpu_model"]
@@ -547,7 +588,7 @@ def test_a_step_takes_as_many_instructions_as_it_did(modules, interpolation, n_i
     work = model.work_a_step(make_plan(TrackingInput(fod, seeds, parameters), on_gpu=True))
     assert work.instructions == pytest.approx(n_instructions, rel=0.1)
     assert work.lanes >= 28
-    assert work.n_bytes < 85_000
+    assert work.n_bytes < 76_000
 
 
 @pytest.mark.parametrize("algorithm", ["probabilistic", "sd_stream"])

@@ -230,7 +230,8 @@ enum Task {
     SAMPLE_CONE,  // since proposals were rejected
     FIND_PEAK,    // the largest amplitude of the cone
     WEIGH,        // find how much of the FOD is in the cone
-    START,        // the first half, along the direction that was found
+    START,        // the streamline, along the direction that was found
+    HALF,         // begin it
     MOVE,         // a step
     END,          // of a half, for a reason
     IDLE          // there are no more seeds
@@ -354,9 +355,15 @@ DEVICE void grow_older(const Settings& settings, StreamlineState& state)
     state.since_past = 0;
 }
 
-// End a half, or the search for a start.
-DEVICE void end(StreamlineState& state, int reason)
+// Let a seed have no streamline.
+DEVICE void refuse(StreamlineState& state, int reason)
 {
     state.reason = reason;
     state.task = END;
+}
+
+// End a half, or the search for a start.
+DEVICE void end(StreamlineState& state, int reason)
+{
+    refuse(state, state.purpose == PURPOSE_START ? SEED_WITHOUT_FOD : reason);
 }

@@ -124,9 +124,9 @@ DEVICE void go_on(StreamlineState& state)
 
 // Begin a half at the seed.
 DEVICE void begin_half(const Settings& settings, const Regions& regions, const Batch& batch,
-                       Visits& visits, StreamlineState& state, int half,
-                       int max_steps, float max_length)
+                       Visits& visits, StreamlineState& state)
 {
+    int half = state.half;
     go_to(state, batch.positions + 3ll * state.seed);
     if (TISSUES) begin_half_in_tissues(regions, visits, state);
     if (regions.n_regions)
@@ -139,9 +139,6 @@ DEVICE void begin_half(const Settings& settings, const Regions& regions, const B
     state.purpose = half == 0 ? PURPOSE_FORWARD : PURPOSE_BACKWARD;
     state.step = settings.step;
     state.length = 0.0f;
-    state.half = half;
-    state.max_steps = max_steps;
-    state.max_length = max_length;
     state.until = settings.record_every;
     state.n_kept = 0;
     state.block = -1;
@@ -243,9 +240,9 @@ DEVICE void conclude(const Batch& batch, int seed, int count, float length, int 
     if (count || backward != forward) atomicAdd(batch.tally + backward, 1ull);
 }
 
-// Begin the streamline of a seed; return 0, or the reason why there is none.
-DEVICE int begin_streamline(const Field& field, const Regions& regions, const Batch& batch,
-                            StreamlineState& state)
+// Begin the streamline of a seed.
+DEVICE void begin_streamline(const Field& field, const Regions& regions, const Batch& batch,
+                             StreamlineState& state)
 {
     go_to(state, batch.positions + 3ll * state.seed);
     state.purpose = PURPOSE_START;
@@ -253,21 +250,22 @@ DEVICE int begin_streamline(const Field& field, const Regions& regions, const Ba
     float vx, vy, vz;
     to_voxel(field.to_voxel, state.x, state.y, state.z, vx, vy, vz);
     int left = enter_voxel(field, vx, vy, vz);
-    if (left) return left == LEFT_IMAGE ? SEED_OUTSIDE_IMAGE : SEED_OUTSIDE_MASK;
-    if (TISSUES && !begin_in_tissues(regions, state)) return SEED_IN_WRONG_TISSUE;
-    state.task = ARRIVE;
-    return 0;
+    if (left)
+        refuse(state, left == LEFT_IMAGE ? SEED_OUTSIDE_IMAGE : SEED_OUTSIDE_MASK);
+    else if (TISSUES && !begin_in_tissues(regions, state))
+        refuse(state, SEED_IN_WRONG_TISSUE);
+    else
+        state.task = ARRIVE;
 }
 
-// Begin the first half along the direction that was found; return 0, or the reason why there is no
-// streamline.
-DEVICE int begin_halves(const Settings& settings, const Regions& regions, const Batch& batch,
-                        Visits& visits, StreamlineState& state)
+// Go on to the first half, along the direction that was found.
+DEVICE void begin_halves(const Settings& settings, const Regions& regions, const Batch& batch,
+                         Visits& visits, StreamlineState& state)
 {
     forget_visits(regions, visits);
     if (regions.n_regions && visit_regions(regions, visits, 0, true, state.x, state.y, state.z,
                                            0.0f, 0.0f, 0.0f) == EXCLUDED)
-        return EXCLUDED;
+        return refuse(state, EXCLUDED);
     if (TISSUES) face_white(settings, regions, state);
     put(batch.start_directions + 3ll * state.seed, state.ux, state.uy, state.uz);
     Halves halves = {0, 0, 0.0f, SEED, SEED};
@@ -277,17 +275,35 @@ DEVICE int begin_halves(const Settings& settings, const Regions& regions, const 
         put(batch.ends + 6ll * state.seed + 3, state.x, state.y, state.z);
     }
     begin_log(batch, state);
-    begin_half(settings, regions, batch, visits, state,
-               settings.direction == BACKWARD ? 1 : 0, settings.max_steps, settings.max_length);
-    return 0;
+    state.half = settings.direction == BACKWARD ? 1 : 0;
+    state.max_steps = settings.max_steps;
+    state.max_length = settings.max_length;
+    state.task = HALF;
 }
 
-// Record the end of a half and begin the other; return whether the streamline is done.
-DEVICE bool end_half(const Settings& settings, const Regions& regions, const Batch& batch,
+// Tell why a streamline is not wanted, of which both halves have ended; 0 where it is.
+DEVICE int unwanted(const Settings& settings, const Regions& regions, const Visits& visits,
+                    const StreamlineState& state, const Halves& halves, bool one_way, int steps,
+                    float length)
+{
+    if (settings.adaptive ? length < settings.min_length : steps < settings.min_steps)
+        return TOO_SHORT;
+    if (TISSUES && regions.crop && length < settings.min_length) return TOO_SHORT;
+    if (TISSUES && state.tissue.is_from_deep && !state.tissue.has_reached_white) return NO_WHITE;
+    if (!includes_met(regions, visits)) return NOT_INCLUDED;
+    bool ended = settings.direction == BACKWARD || halves.forward_reason == END_REGION;
+    if (settings.direction != FORWARD && !one_way)
+        ended = ended && halves.backward_reason == END_REGION;
+    return regions.n_ends && !ended ? NOT_ENDED : 0;
+}
+
+// Record the end of a half, and go on to the other or, where both are done, to the next seed.
+DEVICE void end_half(const Settings& settings, const Regions& regions, const Batch& batch,
                      Visits& visits, StreamlineState& state)
 {
     int seed = state.seed, reason = state.reason;
-    if (TISSUES) {
+    bool refused = state.purpose == PURPOSE_START;
+    if (TISSUES && !refused) {
         int outcome = end_in_tissues(settings, regions, batch.positions + 3ll * seed,
                                      visits, state, reason);
         if (outcome == TRACKED_AGAIN) {
@@ -297,78 +313,62 @@ DEVICE bool end_half(const Settings& settings, const Regions& regions, const Bat
             if (settings.look_back_every) forget_past(state);
             if (!settings.endpoints)
                 keep_only(batch, state, state.steps / settings.record_every);
-            go_on(state);
-            return false;
+            return go_on(state);
         }
-        if (outcome == REFUSED) {
-            conclude(batch, seed, 0, 0.0f, reason, reason);
-            return true;
+        refused = outcome == REFUSED;
+    }
+    refused = refused || reason == EXCLUDED;
+    Halves halves = {0, 0, 0.0f, reason, reason};
+    int count = 0;
+    float length = 0.0f;
+    if (!refused) {
+        bool one_way = TISSUES && state.tissue.is_one_way;
+        length = settings.adaptive ? state.length : (float)state.steps * settings.step;
+        if (settings.endpoints && state.steps) {
+            put(batch.ends + 6ll * seed + (state.half == 0 ? 3 : 0), state.x, state.y, state.z);
+        } else if (!settings.endpoints) {
+            // The last point is kept in any case; in tissues it was moved, or others came after it.
+            if (TISSUES && state.steps) keep_only(batch, state, kept(settings, state.steps) - 1);
+            if (TISSUES && !state.steps) keep_only(batch, state, 0);
+            if (state.n_kept < kept(settings, state.steps)) keep(batch, state);
+        }
+        halves = halves_of(batch, seed);
+        if (state.half == 0) {
+            halves.forward_steps = state.steps;
+            halves.forward_length = length;
+            halves.forward_reason = reason;
+            length = 0.0f;
+            keep_halves(batch, seed, halves);
+            if (settings.direction != FORWARD && !one_way) {
+                state.half = 1;
+                state.max_steps = settings.max_steps - halves.forward_steps;
+                state.max_length = settings.max_length - halves.forward_length;
+                state.task = HALF;
+                return;
+            }
+        } else {
+            halves.backward_steps = state.steps;
+            halves.backward_reason = reason;
+        }
+        int steps = halves.forward_steps + halves.backward_steps;
+        length = settings.adaptive ? halves.forward_length + length
+                                   : (float)steps * settings.step;
+        if (TISSUES && regions.crop) length = length - state.tissue.cropped;
+        if (steps) {
+            int why = unwanted(settings, regions, visits, state, halves, one_way, steps, length);
+            if (why) {
+                halves.forward_reason = halves.backward_reason = why;
+            } else {
+                keep_halves(batch, seed, halves);
+                count = settings.endpoints ? 2
+                                           : kept(settings, halves.backward_steps) + 1 +
+                                                 kept(settings, halves.forward_steps);
+            }
         }
     }
-    bool one_way = TISSUES && state.tissue.is_one_way;
-    if (reason == EXCLUDED) {
-        conclude(batch, seed, 0, 0.0f, EXCLUDED, EXCLUDED);
-        return true;
-    }
-    float length = settings.adaptive ? state.length : (float)state.steps * settings.step;
-    bool is_cropped = TISSUES && regions.crop;
-    if (settings.endpoints && state.steps) {
-        put(batch.ends + 6ll * seed + (state.half == 0 ? 3 : 0), state.x, state.y, state.z);
-    } else if (!settings.endpoints) {
-        // The last point is kept in any case; in tissues it was moved, or others came after it.
-        if (TISSUES && state.steps) keep_only(batch, state, kept(settings, state.steps) - 1);
-        if (TISSUES && !state.steps) keep_only(batch, state, 0);
-        if (state.n_kept < kept(settings, state.steps)) keep(batch, state);
-    }
-    Halves halves = halves_of(batch, seed);
-    if (state.half == 0) {
-        halves.forward_steps = state.steps;
-        halves.forward_length = length;
-        halves.forward_reason = reason;
-        length = 0.0f;
-        keep_halves(batch, seed, halves);
-        if (settings.direction != FORWARD && !one_way) {
-            begin_half(settings, regions, batch, visits, state, 1,
-                       settings.max_steps - halves.forward_steps,
-                       settings.max_length - halves.forward_length);
-            return false;
-        }
-    } else {
-        halves.backward_steps = state.steps;
-        halves.backward_reason = reason;
-    }
-    int steps = halves.forward_steps + halves.backward_steps;
-    length = settings.adaptive ? halves.forward_length + length
-                               : (float)steps * settings.step;
-    if (is_cropped) length = length - state.tissue.cropped;
-    int rejected = 0;
-    if (steps == 0) {
-        conclude(batch, seed, 0, 0.0f, halves.backward_reason, halves.forward_reason);
-        return true;
-    }
-    if (settings.adaptive ? length < settings.min_length : steps < settings.min_steps)
-        rejected = TOO_SHORT;
-    else if (is_cropped && length < settings.min_length)
-        rejected = TOO_SHORT;
-    else if (TISSUES && state.tissue.is_from_deep && !state.tissue.has_reached_white)
-        rejected = NO_WHITE;
-    else if (!includes_met(regions, visits))
-        rejected = NOT_INCLUDED;
-    else if (regions.n_ends &&
-             ((settings.direction != BACKWARD && halves.forward_reason != END_REGION) ||
-              (settings.direction != FORWARD && !one_way &&
-               halves.backward_reason != END_REGION)))
-        rejected = NOT_ENDED;
-    if (rejected) {
-        conclude(batch, seed, 0, 0.0f, rejected, rejected);
-        return true;
-    }
-    keep_halves(batch, seed, halves);
-    int count = 2;
-    if (!settings.endpoints)
-        count = kept(settings, halves.backward_steps) + 1 + kept(settings, halves.forward_steps);
-    conclude(batch, seed, count, length, halves.backward_reason, halves.forward_reason);
-    return true;
+    conclude(batch, seed, count, count ? length : 0.0f, halves.backward_reason,
+             halves.forward_reason);
+    state.task = BEGIN;
 }
 
 // Tell whether a lane waits for others that want the same: for another voxel's FOD, or a search in it.
@@ -402,21 +402,19 @@ extern "C" __global__ void track_streamlines(const __grid_constant__ Field field
     StreamlineState state = {};
     for (;;) {
         // What is short and seldom: by the lanes that want it, at once.
-        if (state.task == END) {
-            bool starts = state.purpose == PURPOSE_START;
-            if (starts) conclude(batch, state.seed, 0, 0.0f, SEED_WITHOUT_FOD, SEED_WITHOUT_FOD);
-            if (starts || end_half(settings, regions, batch, visits, state))
-                state.task = BEGIN;
-        }
+        if (state.task == END) end_half(settings, regions, batch, visits, state);
         if (state.task == BEGIN) {
             state.seed = (int)atomicAdd(batch.next, 1u);
-            if (state.seed >= batch.n_seeds) {
+            if (state.seed >= batch.n_seeds)
                 state.task = IDLE;
-            } else {
-                int reason = begin_streamline(field, regions, batch, state);
-                if (reason) conclude(batch, state.seed, 0, 0.0f, reason, reason);
-            }
+            else
+                begin_streamline(field, regions, batch, state);
         }
+        if (state.task == START) {
+            climb_to_start(settings, state);
+            begin_halves(settings, regions, batch, visits, state);
+        }
+        if (state.task == HALF) begin_half(settings, regions, batch, visits, state);
         int n_active = __popc(__ballot_sync(ALL_LANES, state.task != IDLE));
         if (n_active == 0) return;
         unsigned int stream = batch.first_stream + state.seed;
@@ -450,14 +448,6 @@ extern "C" __global__ void track_streamlines(const __grid_constant__ Field field
         if (chooses)
             choose(field, settings, interpolant, state, batch.seed_directions + 3ll * state.seed,
                    stream);
-        if (state.task == START) {
-            climb_to_start(settings, state);
-            int reason = begin_halves(settings, regions, batch, visits, state);
-            if (reason) {
-                conclude(batch, state.seed, 0, 0.0f, reason, reason);
-                state.task = BEGIN;
-            }
-        }
         do {
             NOTE(MOVE, state.task == MOVE);
             if (state.task == MOVE)
