@@ -282,9 +282,6 @@ class Scratch(NamedTuple):
     more_climbs: np.ndarray  # (CLIMB_PARTS, n_lanes) float32
     climbers: np.ndarray  # (n_lanes,) int64
     rows: np.ndarray  # (n_lanes, n_padded) float32
-    # The box of voxels whose bounds were read last, and the largest of them.
-    box: np.ndarray  # (6,) int64: first and last voxel along each axis
-    box_bound: np.ndarray  # (2,) float32; and 1 where all of them hold an FOD
 
 
 def new_scratch(n_points: int, n_padded: int, n_lanes: int) -> Scratch:
@@ -305,6 +302,4 @@ def new_scratch(n_points: int, n_padded: int, n_lanes: int) -> Scratch:
         more_climbs=aligned((CLIMB_PARTS, n_lanes), np.float32),
         climbers=aligned(n_lanes, np.int64),
         rows=aligned((n_lanes, n_padded), np.float32),
-        box=np.full(6, -(2**40)),  # no voxels yet
-        box_bound=aligned(2, np.float32),
     )

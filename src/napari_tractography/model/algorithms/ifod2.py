@@ -15,6 +15,7 @@ ROW = Algorithm(
     cpu="napari_tractography.tracking.cpu.arcs:follow_arcs",
     cuda="arc_direction",
     cuda_source='#include "arcs.h"',
+    side_by_side=True,
     curved=True,
     step_voxels=0.5,
     cone_deg=45.0,

@@ -12,6 +12,11 @@ that an amplitude can be in any voxel that an arc may come near.
 Where a streamline ends is decided by seven arcs, as in MRtrix3: one straight ahead, and six around
 at 0.87 of the cone angle. It ends where none of them stays above the floor, and where one of them
 leads to where there is no FOD; also where MAX_PROPOSALS arcs are rejected.
+
+Lanes try arcs side by side. Each pass takes one amplitude of the arc that each of them tries, which
+may be its first or its fifth, and the first amplitude or the last: lanes do not wait for each
+other. Of a proposal the last amplitude, which mostly decides, is taken first: no other exceeds the
+bound, so that it is accepted or not whatever the order.
 """
 
 from __future__ import annotations
@@ -32,8 +37,7 @@ from ..codes import (
     NEARLY,
     NO_FOD,
     PADDING,
-    PROPOSALS_A_BLOCK,
-    SOFTPLUS,
+    PURPOSE_START,
     STRAIGHT,
     TWO_PI,
     UNIT_20,
@@ -43,320 +47,409 @@ from .cells import (
     HALF,
     ONE,
     ZERO,
+    cells_of,
     corner_weight,
     ensure_row,
+    find_rows_of,
+    interpolate,
     load_half_floats,
+    nearest,
     padded_length,
     row_of,
     to_voxel,
 )
-from .draw import below_cone_mass, philox_block, turn_of
-from .llvm import roots
-from .memory import acquire, store_to
-from .sphere.cones import make_positive, nearest_index
-from .sphere.evaluation import value_at
+from .draw import arrive, draw_starts, lanes_below_cone_mass, random_words, turn_of
+from .lanes import (
+    AHEAD,
+    AWAY,
+    FULL,
+    N_LANES,
+    PLAIN,
+    SIDE,
+    booleans_of,
+    filled,
+    filled_int,
+    load,
+    load_from,
+    side_by_side,
+)
+from .llvm import (
+    as_ints,
+    as_words,
+    bits_of,
+    count_bits,
+    floors,
+    lowest_bit,
+    roots,
+    select,
+    to_floats,
+    to_ints,
+)
+from .memory import acquire, stay, store, store_to
+from .sphere.cones import nearest_index, positive
+from .sphere.evaluation import values_of_lanes
 from .sphere.headings import mirrored
-from .sphere.tangents import tangents
+from .sphere.tangents import normalised, tangents
 
+BIT, NONE = np.uint32(1), np.uint32(0)
 TWO = np.float32(2)
-SHIFT_12, LOW_12 = np.uint64(12), np.uint64(4095)
+LAST_ARC = ARCS_AHEAD + MAX_PROPOSALS
+# Lanes that try arcs while others go along theirs; of fewer, those that go along theirs go first.
+ENOUGH = 3 * N_LANES // 4
+FEW = N_LANES // 2
 
 
 @kept
-def follow_arcs(field, settings, scratch, state, n_corners, lane):
-    """Go on along an arc, or draw the next; see the table of algorithms."""
-    heading = state.heading[lane]
-    if state.steps[lane] % settings.parts == 0:
-        state.ux[lane], state.uy[lane], state.uz[lane] = heading[0], heading[1], heading[2]
-        if settings.min_probability > ZERO and below_cone_mass(
-            field, settings, scratch, state, n_corners, lane
-        ):
-            return LOW_PROBABILITY, settings.step
-        return draw_arc(field, settings, scratch, state, n_corners, lane), settings.step
-    state.ux[lane], state.uy[lane], state.uz[lane] = mirrored(
-        state.ux[lane], state.uy[lane], state.uz[lane], heading[0], heading[1], heading[2]
-    )
-    return 0, settings.step
+def follow_arcs(field, settings, scratch, state, n_corners, drawing):
+    """Go on along the arcs of a set of lanes, or draw the next; see `draw_directions`."""
+    starting = drawing & bits_of(load(state.purpose) == np.uint32(PURPOSE_START))
+    chosen, ended = NONE, NONE
+    if starting:
+        chosen, ended = draw_starts(field, settings, scratch, state, n_corners, starting)
+    drawing &= ~starting
+    within = drawing & bits_of(load(state.arc.part) < 0)
+    expected = drawing & np.uint32(state.progress[AWAY])
+    arriving = drawing & ~expected
+    if state.tissue.path.shape[1] == 1:  # without tissues, which look at the FOD at each point
+        arriving &= ~within
+    stopped = arrive(field, settings, scratch, state, n_corners, arriving)
+    find_rows_of(field, state, n_corners, expected)
+    ended |= stopped
+    trying = drawing & ~(stopped | expected | within)
+    within &= ~(stopped | expected)
+    drawn = NONE
+    if trying and not (within | expected | starting and count_bits(trying) < ENOUGH):
+        drawn, stopped = draw_arcs(field, settings, scratch, state, n_corners, trying)
+        ended |= stopped
+    go_along(settings, state, within, drawn)
+    return chosen | within | drawn, ended
 
 
 @inlined
-def draw_arc(field, settings, scratch, state, n_corners, lane):
-    """Draw an arc, and turn to the chord of its first part; return 0, or the reason to stop."""
-    bound, is_full = bound_around(field, settings, scratch, state, n_corners, lane)
-    bound = positive(settings, scratch, bound)
-    at = state.x[lane], state.y[lane], state.z[lane]
-    heading = state.ux[lane], state.uy[lane], state.uz[lane]
-    axes = tangents(heading[0], heading[1], heading[2])
-    none, left = True, not is_full
-    for k in range(ARCS_AHEAD):
-        if none or left:
-            down = settings.ring_height if k else STRAIGHT
-            cosine, sine = turn_of(np.float32(k) / np.float32(ARCS_AHEAD - 1) - HALF)
-            end, _, _, _ = try_arc(
-                field,
-                settings,
-                scratch,
-                n_corners,
-                at,
-                heading,
-                axes,
-                bound,
-                down,
-                cosine,
-                sine,
-                -ONE,
-            )
-            if end in (NO_FOD, LEFT_IMAGE):
-                return end
-            none = none and end != 0
-    if none:
-        return LOW_AMPLITUDE
-    for block in range(MAX_PROPOSALS // PROPOSALS_A_BLOCK):
-        words = philox_block(
-            np.uint64(state.stream[lane]),
-            np.uint64(state.steps[lane]),
-            np.uint64(block),
-            np.uint64(state.purpose[lane]),
-            settings.key_0,
-            settings.key_1,
+def go_along(settings, state, within, drawn):
+    """Turn lanes within their arcs to the next chord, and the headings of all that go on."""
+    ux, uy, uz = load(state.ux), load(state.uy), load(state.uz)
+    hx, hy, hz = load(state.heading[0]), load(state.heading[1]), load(state.heading[2])
+    inside, moving = booleans_of(within), booleans_of(within | drawn)
+    x, y, z = mirrored(ux, uy, uz, hx, hy, hz)
+    ux, uy, uz = select(inside, x, ux), select(inside, y, uy), select(inside, z, uz)
+    store(state.ux, ux)
+    store(state.uy, uy)
+    store(state.uz, uz)
+    x, y, z = mirrored(hx, hy, hz, ux, uy, uz)
+    x, y, z = normalised(x, y, z)
+    store(state.heading[0], select(moving, x, hx))
+    store(state.heading[1], select(moving, y, hy))
+    store(state.heading[2], select(moving, z, hz))
+    part = load(state.arc.part)
+    store(state.arc.part, select(moving, part + 1, part))
+
+
+@inlined
+def draw_arcs(field, settings, scratch, state, n_corners, trying):
+    """Try arcs of a set of lanes until few are left; return those that have one, and that end."""
+    arc = state.arc
+    x, y, z = load(state.x), load(state.y), load(state.z)
+    hx, hy, hz = load(state.heading[0]), load(state.heading[1]), load(state.heading[2])
+    tried = booleans_of(trying)
+    store(state.ux, select(tried, hx, load(state.ux)))
+    store(state.uy, select(tried, hy, load(state.uy)))
+    store(state.uz, select(tried, hz, load(state.uz)))
+    new = trying & bits_of((load(state.n_proposals) == np.uint32(0)) & (load(arc.part) == 0))
+    chosen, ended = NONE, NONE
+    if new:
+        if settings.min_probability > ZERO:
+            ended = lanes_below_cone_mass(field, settings, scratch, state, n_corners, new)
+            reason = select(booleans_of(ended), np.int32(LOW_PROBABILITY), load(state.reason))
+            store(state.reason, reason)
+            trying &= ~ended
+        find_bounds(field, settings, scratch, state, n_corners, new & ~ended)
+        fresh = booleans_of(new)
+        store(arc.density, select(fresh, ONE, load(arc.density)))
+        store(arc.end, select(fresh, ONE, load(arc.end)))
+        arc.sets[AHEAD] &= ~new
+    bound = positive(settings, load(arc.bound))
+    ax, ay, az, bx, by, bz = tangents(hx, hy, hz)
+    last = np.int32(settings.parts - 1)
+    while trying:
+        stay()
+        number, part = load(state.n_proposals), load(arc.part)
+        ahead = number < np.uint32(ARCS_AHEAD)
+        down, cosine, sine, least = arc_of(settings, state, number, ahead)
+        nx, ny, nz = cosine * ax + sine * bx, cosine * ay + sine * by, cosine * az + sine * bz
+        which = select(ahead, part, select(part == 0, last, part - 1))
+        p, q, along, across, tx, ty, tz, ex, ey, ez = point_on_arc(
+            settings, down, which, hx, hy, hz, nx, ny, nz
         )
-        for attempt in range(PROPOSALS_A_BLOCK):
-            first, second = (words[2], words[3]) if attempt else (words[0], words[1])
-            down = settings.cone_height * ((np.float32(first >> SHIFT_12) + HALF) * UNIT_20)
-            cosine, sine = turn_of((np.float32(second >> SHIFT_12) + HALF) * UNIT_20 - HALF)
-            chance = np.float32(((first & LOW_12) << SHIFT_12) | (second & LOW_12)) * UNIT_24
-            least = chance
-            for _ in range(settings.parts):
-                least = least * chance
-            end, cx, cy, cz = try_arc(
-                field,
-                settings,
-                scratch,
-                n_corners,
-                at,
-                heading,
-                axes,
-                bound,
-                down,
-                cosine,
-                sine,
-                least,
-            )
-            if end == 0:
-                state.ux[lane], state.uy[lane], state.uz[lane] = cx, cy, cz
-                return 0
-    return LOW_AMPLITUDE
+        vx, vy, vz = to_voxel(
+            field.to_voxel,
+            x + settings.step * (along * hx + across * nx),
+            y + settings.step * (along * hy + across * ny),
+            z + settings.step * (along * hz + across * nz),
+        )
+        find_fods(field, settings, scratch, state, n_corners, trying, vx, vy, vz)
+        stay()
+        amplitude = positive(
+            settings, values_of_lanes(field.shifts, scratch.turned, tx, ty, tz)
+        )
+        ratio = amplitude / bound
+        density, end = load(arc.density), load(arc.end)
+        is_end = which == last
+        end = select(is_end, roots(ratio), end)
+        density = select(is_end, density, density * ratio)
+        missing = load(arc.missing)
+        good = (amplitude > ZERO) & (amplitude >= settings.min_amplitude) & (missing == 0)
+        good = good & (density * end > least)
+        whole = trying & bits_of(good & (part == last))
+        if field.allowed.size:
+            whole &= allowed_ends(field, scratch, whole, (hx, hy, hz), (ex, ey, ez))
+        failed = trying & ~(whole | bits_of(good))
+        if field.allowed.size:
+            failed |= trying & bits_of(good & (part == last)) & ~whole
+        # What is known of the arcs ahead, and where that is enough.
+        looking = bits_of(ahead)
+        arc.sets[AHEAD] |= whole & looking
+        lost = failed & looking & bits_of(missing != 0)
+        done = whole | failed
+        number = select(booleans_of(done), number + np.uint32(1), number)
+        enough = done & looking & arc.sets[AHEAD] & arc.sets[FULL]
+        number = select(booleans_of(enough), np.uint32(ARCS_AHEAD), number)
+        low = done & looking & ~arc.sets[AHEAD] & bits_of(number == np.uint32(ARCS_AHEAD))
+        low |= failed & ~looking & bits_of(number == np.uint32(LAST_ARC))
+        reason = select(booleans_of(low), np.int32(LOW_AMPLITUDE), load(state.reason))
+        store(state.reason, select(booleans_of(lost), missing, reason))
+        drawn = whole & ~looking
+        where = booleans_of(drawn)
+        store(state.ux, select(where, p * hx + q * nx, load(state.ux)))
+        store(state.uy, select(where, p * hy + q * ny, load(state.uy)))
+        store(state.uz, select(where, p * hz + q * nz, load(state.uz)))
+        over, tried = booleans_of(done), booleans_of(trying)
+        store(state.n_proposals, number)
+        part = select(over, np.int32(0), select(tried, part + 1, part))
+        store(arc.part, select(where, -last - 1, part))
+        store(arc.density, select(over, ONE, select(tried, density, load(arc.density))))
+        store(arc.end, select(over, ONE, select(tried, end, load(arc.end))))
+        chosen |= drawn
+        ended |= low | lost
+        trying &= ~(drawn | low | lost)
+        if count_bits(trying) <= FEW:
+            break
+    return chosen, ended
 
 
-@compiled
-def try_arc(
-    field,
-    settings,
-    scratch,
-    n_corners,
-    at,
-    heading,
-    axes,
-    bound,
-    down,
-    azimuth_cosine,
-    azimuth_sine,
-    least,
-):
-    """Try an arc: its amplitudes are to reach the floor, their product over the bounds `least`.
-
-    Parameters
-    ----------
-    at, heading : tuple of 3 float32
-    axes : tuple of 6 float32
-        Tangents of the sphere at the heading.
-    down : float32
-        1 minus the cosine of the angle between the ends of the arc.
-    azimuth_cosine, azimuth_sine : float32
+@inlined
+def arc_of(settings, state, number, ahead):
+    """Return the arcs of these numbers: first those ahead, then the proposals.
 
     Returns
     -------
-    reason : int
-        0 where all do, else LOW_AMPLITUDE, NO_FOD or LEFT_IMAGE.
-    cx, cy, cz : float32
-        The chord of its first part, over the length of that part.
+    down : vector
+        1 minus the cosine of the angle between the ends of an arc.
+    cosine, sine : vector
+        Of its azimuth.
+    least : vector
+        What its density over the bound is to exceed.
     """
-    hx, hy, hz = heading
-    ax, ay, az, bx, by, bz = axes
-    nx = azimuth_cosine * ax + azimuth_sine * bx
-    ny = azimuth_cosine * ay + azimuth_sine * by
-    nz = azimuth_cosine * az + azimuth_sine * bz
+    proposal = number - np.uint32(ARCS_AHEAD)
+    words = random_words(settings, state, proposal >> 1)
+    second_of_two = (proposal & 1) == np.uint32(1)
+    first, second = select(second_of_two, words[2], words[0]), select(second_of_two, words[3], words[1])
+    down = settings.cone_height * ((to_floats(as_ints(first >> 12)) + HALF) * UNIT_20)
+    down = select(ahead, select(number == np.uint32(0), STRAIGHT, filled(settings.ring_height)), down)
+    turn = (to_floats(as_ints(second >> 12)) + HALF) * UNIT_20 - HALF
+    around = to_floats(as_ints(number)) / np.float32(ARCS_AHEAD - 1) - HALF
+    cosine, sine = turn_of(select(ahead, around, turn))
+    chance = to_floats(as_ints(((first & 4095) << 12) | (second & 4095))) * UNIT_24
+    least = chance
+    for _ in range(settings.parts):
+        least = least * chance
+    return down, cosine, sine, select(ahead, -ONE, least)
+
+
+@inlined
+def point_on_arc(settings, down, which, hx, hy, hz, nx, ny, nz):
+    """Return a point on each arc: where a part ends, by its number.
+
+    Returns
+    -------
+    p, q : vector
+        The chord of the first part, along the heading and across, over the length of that part.
+    along, across : vector
+        The same from the beginning of the arc to the point.
+    tx, ty, tz, ex, ey, ez : vector
+        Tangents at the point and at the end of the arc.
+    """
     # Each part turns by twice the angle between its chord and the tangents at its ends.
     angle = half_angle(down) / np.float32(settings.parts)
     cosine, sine = turn_of(angle / TWO_PI)
     turn_cosine, turn_sine = ONE - TWO * sine * sine, TWO * sine * cosine
     shortening = sine / angle
-    # Chord, tangent and position, along the heading and across.
-    p, q = shortening * cosine, shortening * sine
-    cx, cy, cz = p * hx + q * nx, p * hy + q * ny, p * hz + q * nz
-    s, t = turn_cosine, turn_sine
-    along, across = p, q
-    density = ONE
-    tx, ty, tz = hx, hy, hz
-    for part in range(settings.parts):
-        if part:
-            p, q = p * turn_cosine - q * turn_sine, p * turn_sine + q * turn_cosine
-            s, t = s * turn_cosine - t * turn_sine, s * turn_sine + t * turn_cosine
-            along, across = along + p, across + q
-        tx, ty, tz = s * hx + t * nx, s * hy + t * ny, s * hz + t * nz
-        amplitude, missing = amplitude_at(
-            field,
-            settings,
-            scratch,
-            n_corners,
-            at[0] + settings.step * (along * hx + across * nx),
-            at[1] + settings.step * (along * hy + across * ny),
-            at[2] + settings.step * (along * hz + across * nz),
-            tx,
-            ty,
-            tz,
-        )
-        if missing:
-            return missing, cx, cy, cz
-        amplitude = positive(settings, scratch, amplitude)
-        if not (amplitude > ZERO and amplitude >= settings.min_amplitude):
-            return LOW_AMPLITUDE, cx, cy, cz
-        ratio = amplitude / bound
-        density = density * (roots(ratio) if part == settings.parts - 1 else ratio)
-        if not density > least:
-            return LOW_AMPLITUDE, cx, cy, cz
-    if field.allowed.size:
-        i = nearest_index(field.directions, field.neighbours, hx, hy, hz)
-        if not field.allowed[i, nearest_index(field.directions, field.neighbours, tx, ty, tz)]:
-            return LOW_AMPLITUDE, cx, cy, cz
-    return 0, cx, cy, cz
+    first_p, first_q = shortening * cosine, shortening * sine
+    p, q, s, t = first_p, first_q, turn_cosine, turn_sine
+    to_p, to_q = p, q
+    along, across, to_s, to_t = to_p, to_q, s, t
+    for part in range(1, settings.parts):
+        p, q = p * turn_cosine - q * turn_sine, p * turn_sine + q * turn_cosine
+        s, t = s * turn_cosine - t * turn_sine, s * turn_sine + t * turn_cosine
+        to_p, to_q = to_p + p, to_q + q
+        is_here = which == np.int32(part)
+        along, across = select(is_here, to_p, along), select(is_here, to_q, across)
+        to_s, to_t = select(is_here, s, to_s), select(is_here, t, to_t)
+    tx, ty, tz = to_s * hx + to_t * nx, to_s * hy + to_t * ny, to_s * hz + to_t * nz
+    ex, ey, ez = s * hx + t * nx, s * hy + t * ny, s * hz + t * nz
+    return first_p, first_q, along, across, tx, ty, tz, ex, ey, ez
 
 
 @inlined
 def half_angle(down):
-    """Return half the angle of which the cosine is 1 - down, in radians."""
+    """Return half the angles of which the cosines are 1 - down, in radians."""
     square = HALF * down  # of the sine of half the angle
     beyond = square > HALF
-    square = ONE - square if beyond else square
-    angle = ARCSINE[0]
-    for k in range(1, len(ARCSINE)):
+    square = select(beyond, ONE - square, square)
+    angle = ARCSINE[0] * square + ARCSINE[1]
+    for k in range(2, len(ARCSINE)):
         angle = angle * square + ARCSINE[k]
     angle = angle * roots(square)
-    return HALF_PI - angle if beyond else angle
+    return select(beyond, HALF_PI - angle, angle)
 
 
 @inlined
-def positive(settings, scratch, amplitude):
-    """Return the amplitude that counts; with clipping, a negative one stays."""
-    if settings.positivity == SOFTPLUS:
-        scratch.amplitudes[0] = amplitude
-        make_positive(settings, scratch.amplitudes, 1)
-        return scratch.amplitudes[0]
-    return amplitude
+def find_fods(field, settings, scratch, state, n_corners, lanes, vx, vy, vz):
+    """Find the FODs at voxel coordinates of a set of lanes; where there is none, why.
+
+    Coefficients, side by side, are in ``scratch.turned``. The rows of the voxels around are filled.
+    """
+    arc, weights = state.arc, state.corner_weights
+    ix, iy, iz = cells_of(n_corners, vx, vy, vz)
+    at = ((ix - load(arc.box[0])) * SIDE + (iy - load(arc.box[2]))) * SIDE
+    store(arc.at, at + (iz - load(arc.box[4])))
+    if n_corners > 1:
+        fx, fy, fz = vx - floors(vx), vy - floors(vy), vz - floors(vz)
+        for k in range(8):
+            store(weights[k], corner_weight(k, fx, fy, fz))
+    store(arc.missing, filled_int(0))
+    plain = lanes & arc.sets[PLAIN]
+    left = plain
+    while left:
+        lane = lowest_bit(left)
+        left &= left - BIT
+        first = np.int64(arc.at[lane])
+        for k in range(n_corners):
+            row = first + (((k >> 2) * SIDE + ((k >> 1) & 1)) * SIDE + (k & 1))
+            arc.rows[lane, k] = arc.box_rows[lane, row]
+        interpolate(field, arc.rows, weights, scratch.rows, n_corners, lane)
+    left = lanes & ~plain
+    if left:
+        store_to(scratch.tried, 0, vx)
+        store_to(scratch.tried, N_LANES, vy)
+        store_to(scratch.tried, 2 * N_LANES, vz)
+    while left:
+        lane = lowest_bit(left)
+        left &= left - BIT
+        arc.missing[lane] = look_up_rows(field, settings, scratch, state, n_corners, lane)
+        if not arc.missing[lane]:
+            interpolate(field, arc.rows, weights, scratch.rows, n_corners, lane)
+    side_by_side(scratch.rows, scratch.turned, lanes)
+
+
+@compiled
+def look_up_rows(field, settings, scratch, state, n_corners, lane):
+    """Find the rows around the voxel coordinates of a lane; return why there is no FOD, or 0."""
+    vx, vy, vz = scratch.tried[0, lane], scratch.tried[1, lane], scratch.tried[2, lane]
+    rows, shapes = state.arc.rows, field.voxel_rows.shape
+    jx, jy, jz = np.floor(vx + HALF), np.floor(vy + HALF), np.floor(vz + HALF)
+    inside = jx >= ZERO and jy >= ZERO and jz >= ZERO
+    if not (inside and jx < shapes[0] and jy < shapes[1] and jz < shapes[2]):
+        return LEFT_IMAGE
+    here = row_at(field, np.int64(jx), np.int64(jy), np.int64(jz))
+    if settings.edge == EDGE_VOXEL and here == field.values.shape[0]:
+        return NO_FOD
+    if n_corners == 1:
+        rows[lane, 0] = here
+        return 0
+    ix, iy, iz = np.int64(np.floor(vx)), np.int64(np.floor(vy)), np.int64(np.floor(vz))
+    for k in range(8):
+        rows[lane, k] = row_at(field, ix + (k >> 2), iy + ((k >> 1) & 1), iz + (k & 1))
+    return 0
 
 
 @inlined
-def row_at(field, inside, ix, iy, iz):
-    """Return the row of a voxel, that of zeros where there is no FOD; `inside` the image or not."""
+def row_at(field, ix, iy, iz):
+    """Return the row of a voxel; that of zeros where there is no FOD, or outside the image."""
     nx, ny, nz = field.voxel_rows.shape
-    none = np.int64(field.values.shape[0])
-    if not inside and (ix < 0 or iy < 0 or iz < 0 or ix >= nx or iy >= ny or iz >= nz):
-        return none
+    if ix < 0 or iy < 0 or iz < 0 or ix >= nx or iy >= ny or iz >= nz:
+        return np.int64(field.values.shape[0])
     return row_of(field, (ix * ny + iy) * nz + iz)
 
 
 @inlined
-def amplitude_at(field, settings, scratch, n_corners, x, y, z, ux, uy, uz):
-    """Return the amplitude at a point along a unit vector, and the reason if there is no FOD.
-
-    The rows of the voxels around are filled already.
-    """
-    vx, vy, vz = to_voxel(field.to_voxel, x, y, z)
-    shapes = field.voxel_rows.shape
-    jx, jy, jz = np.floor(vx + HALF), np.floor(vy + HALF), np.floor(vz + HALF)
-    inside = jx >= ZERO and jy >= ZERO and jz >= ZERO
-    if not (inside and jx < shapes[0] and jy < shapes[1] and jz < shapes[2]):
-        return ZERO, LEFT_IMAGE
-    here = row_at(field, True, np.int64(jx), np.int64(jy), np.int64(jz))
-    if settings.edge == EDGE_VOXEL and here == field.values.shape[0]:
-        return ZERO, NO_FOD
-    n_padded = padded_length(field.shifts)
-    if n_corners == 1:
-        for c in range(0, n_padded, PADDING):
-            store_to(scratch.mixed, c, load_half_floats(field.coefficients, here * n_padded + c))
-        return value_at(field.shifts, scratch.mixed, ux, uy, uz), 0
-    kx, ky, kz = np.floor(vx), np.floor(vy), np.floor(vz)
-    fx, fy, fz = vx - kx, vy - ky, vz - kz
-    ix, iy, iz = np.int64(kx), np.int64(ky), np.int64(kz)
-    within = ix >= 0 and iy >= 0 and iz >= 0
-    within = within and ix + 1 < shapes[0] and iy + 1 < shapes[1] and iz + 1 < shapes[2]
-    r0 = row_at(field, within, ix, iy, iz) * n_padded
-    r1 = row_at(field, within, ix, iy, iz + 1) * n_padded
-    r2 = row_at(field, within, ix, iy + 1, iz) * n_padded
-    r3 = row_at(field, within, ix, iy + 1, iz + 1) * n_padded
-    r4 = row_at(field, within, ix + 1, iy, iz) * n_padded
-    r5 = row_at(field, within, ix + 1, iy, iz + 1) * n_padded
-    r6 = row_at(field, within, ix + 1, iy + 1, iz) * n_padded
-    r7 = row_at(field, within, ix + 1, iy + 1, iz + 1) * n_padded
-    w0, w1 = corner_weight(0, fx, fy, fz), corner_weight(1, fx, fy, fz)
-    w2, w3 = corner_weight(2, fx, fy, fz), corner_weight(3, fx, fy, fz)
-    w4, w5 = corner_weight(4, fx, fy, fz), corner_weight(5, fx, fy, fz)
-    w6, w7 = corner_weight(6, fx, fy, fz), corner_weight(7, fx, fy, fz)
-    coefficients = field.coefficients
-    for c in range(0, n_padded, PADDING):
-        total = w0 * load_half_floats(coefficients, r0 + c) + w1 * load_half_floats(
-            coefficients, r1 + c
+def allowed_ends(field, scratch, lanes, headings, ends):
+    """Return those of a set of lanes that may turn from their headings to where arcs end."""
+    tried, allowed = scratch.lane_amplitudes, NONE
+    for axis in range(3):
+        store_to(tried, axis * N_LANES, headings[axis])
+        store_to(tried, (axis + 3) * N_LANES, ends[axis])
+    while lanes:
+        lane = lowest_bit(lanes)
+        lanes &= lanes - BIT
+        i = nearest_index(
+            field.directions, field.neighbours, tried[0, lane], tried[1, lane], tried[2, lane]
         )
-        total = total + w2 * load_half_floats(coefficients, r2 + c)
-        total = total + w3 * load_half_floats(coefficients, r3 + c)
-        total = total + w4 * load_half_floats(coefficients, r4 + c)
-        total = total + w5 * load_half_floats(coefficients, r5 + c)
-        total = total + w6 * load_half_floats(coefficients, r6 + c)
-        total = total + w7 * load_half_floats(coefficients, r7 + c)
-        store_to(scratch.mixed, c, total)
-    return value_at(field.shifts, scratch.mixed, ux, uy, uz), 0
+        j = nearest_index(
+            field.directions, field.neighbours, tried[3, lane], tried[4, lane], tried[5, lane]
+        )
+        if field.allowed[i, j]:
+            allowed |= BIT << np.uint32(lane)
+    return allowed
 
 
 @inlined
-def bound_around(field, settings, scratch, state, n_corners, lane):
-    """Return what no amplitude that an arc may meet exceeds, and whether all voxels hold an FOD.
+def find_bounds(field, settings, scratch, state, n_corners, lanes):
+    """Find what no amplitude that an arc may meet exceeds, for each of a set of lanes.
 
     That is the largest bound of the voxels around a box that holds every arc; their rows are
     filled.
     """
-    matrix = field.to_voxel
-    v = to_voxel(matrix, state.x[lane], state.y[lane], state.z[lane])
-    box, is_other, more, far = (
-        scratch.box,
-        False,
-        HALF if n_corners == 1 else ZERO,
-        0 if n_corners == 1 else 1,
-    )
+    matrix, box = field.to_voxel, state.arc.box
+    v = to_voxel(matrix, load(state.x), load(state.y), load(state.z))
+    more, far = (HALF, 0) if n_corners == 1 else (ZERO, 1)
+    other = NONE
     for axis in range(3):
         a, b, c = matrix[axis, 0], matrix[axis, 1], matrix[axis, 2]
         length = settings.step * np.float32(settings.parts)
         reach = roots(a * a + b * b + c * c) * length + NEARLY
-        first = np.int64(np.floor(v[axis] - reach + more))
-        last = np.int64(np.floor(v[axis] + reach + more)) + far
-        is_other |= box[2 * axis] != first or box[2 * axis + 1] != last
-        box[2 * axis], box[2 * axis + 1] = first, last
-    if is_other:
-        scratch.box_bound[0], scratch.box_bound[1] = bound_in(field, scratch, box)
-    return scratch.box_bound[0], scratch.box_bound[1] > ZERO
+        first = to_ints(floors(v[axis] - reach + more))
+        last = to_ints(floors(v[axis] + reach + more)) + np.int32(far)
+        old_first, old_last = load(box[2 * axis]), load(box[2 * axis + 1])
+        other |= lanes & bits_of((first != old_first) | (last != old_last))
+        where = booleans_of(lanes)
+        store(box[2 * axis], select(where, first, old_first))
+        store(box[2 * axis + 1], select(where, last, old_last))
+    while other:
+        lane = lowest_bit(other)
+        other &= other - BIT
+        find_bound(field, scratch, state, lane)
 
 
 @compiled
-def bound_in(field, scratch, box):
-    """Return the largest bound of a box of voxels, and 1 where all hold an FOD, else 0."""
+def find_bound(field, scratch, state, lane):
+    """Find the largest bound of the box of a lane, and its rows where it is small."""
+    arc, bit = state.arc, BIT << np.uint32(lane)
+    x0, x1 = np.int64(arc.box[0, lane]), np.int64(arc.box[1, lane])
+    y0, y1 = np.int64(arc.box[2, lane]), np.int64(arc.box[3, lane])
+    z0, z1 = np.int64(arc.box[4, lane]), np.int64(arc.box[5, lane])
+    is_small = x1 - x0 < SIDE and y1 - y0 < SIDE and z1 - z0 < SIDE
     none, n_padded = field.values.shape[0], padded_length(field.shifts)
     at = field.values.shape[1] // PADDING * PADDING
-    largest, is_full = ZERO, ONE
-    for ix in range(box[0], box[1] + 1):
-        for iy in range(box[2], box[3] + 1):
-            for iz in range(box[4], box[5] + 1):
-                row = row_at(field, False, ix, iy, iz)
+    largest, is_full = ZERO, True
+    for ix in range(x0, x1 + 1):
+        for iy in range(y0, y1 + 1):
+            for iz in range(z0, z1 + 1):
+                row = row_at(field, ix, iy, iz)
+                if is_small:
+                    arc.box_rows[lane, ((ix - x0) * SIDE + iy - y0) * SIDE + iz - z0] = row
                 if row == none:
-                    is_full = ZERO
+                    is_full = False
                     continue
                 ensure_row(field, scratch, row)
                 acquire()
@@ -364,4 +457,7 @@ def bound_in(field, scratch, box):
                     scratch.mixed, 0, load_half_floats(field.coefficients, row * n_padded + at)
                 )
                 largest = max(largest, scratch.mixed[field.values.shape[1] - at])
-    return MARGIN * largest, is_full
+    arc.bound[lane] = MARGIN * largest
+    arc.sets[FULL] = arc.sets[FULL] | bit if is_full else arc.sets[FULL] & ~bit
+    is_plain = is_full and is_small
+    arc.sets[PLAIN] = arc.sets[PLAIN] | bit if is_plain else arc.sets[PLAIN] & ~bit

@@ -305,9 +305,8 @@ def ask_for_row(field, row):
 
 
 @inlined
-def interpolate(field, state, n_corners, lane):
-    """Write the coefficients of one lane, at its last point."""
-    rows, weights, mixed = state.lane_rows, state.corner_weights, state.lane_coefficients
+def interpolate(field, rows, weights, mixed, n_corners, lane):
+    """Write the coefficients of one lane at a point, from rows by the weights of corners."""
     n_padded, coefficients = padded_length(field.shifts), field.coefficients
     r0 = rows[lane, 0] * n_padded
     to = lane * n_padded
@@ -372,7 +371,9 @@ def mix(field, scratch, state, n_corners, moved):
     while left:
         lane = lowest_bit(left)
         left &= left - BIT
-        interpolate(field, state, n_corners, lane)
+        interpolate(
+            field, state.lane_rows, state.corner_weights, state.lane_coefficients, n_corners, lane
+        )
         state.row[lane] = state.lane_rows[lane, state.corner[lane] if n_corners > 1 else 0]
     if n_corners > 1:
         side_by_side(state.lane_coefficients, state.coefficients, moved)

@@ -77,6 +77,47 @@ def new_tissue_state(max_steps: int) -> TissueState:
     )
 
 
+class ArcState(NamedTuple):
+    """What a lane knows of the arc that it goes along or tries; see arcs.py."""
+
+    # Where it goes along one, less the parts that are left; else the parts whose amplitudes are
+    # known to do.
+    part: np.ndarray  # (N_LANES,) int32
+    density: np.ndarray  # (N_LANES,) float32: of those parts but for the last
+    end: np.ndarray  # (N_LANES,) float32: of the last
+    # The box of voxels that no arc leaves: first and last along each axis, the largest bound, and
+    # of a small box, of SIDE voxels along each axis, where the rows begin.
+    box: np.ndarray  # (6, N_LANES) int32
+    bound: np.ndarray  # (N_LANES,) float32
+    box_rows: np.ndarray  # (N_LANES, SIDE**3) int64
+    at: np.ndarray  # (N_LANES,) int32: in that box, of the cell of a point
+    rows: np.ndarray  # (N_LANES, 8) int64: of the corners of that cell
+    missing: np.ndarray  # (N_LANES,) int32: why there is no FOD at a point, or 0
+    # As bits: the lanes whose box is small and, wherever they may look, holds an FOD; those whose
+    # box is full of them; and those of which an arc ahead will do.
+    sets: np.ndarray  # (3,) uint32: see PLAIN and the others
+
+
+PLAIN, FULL, AHEAD = range(3)
+SIDE = 4  # a step of up to a voxel, and corners around
+
+
+def new_arc_state() -> ArcState:
+    """Allocate that of one thread."""
+    return ArcState(
+        part=aligned(N_LANES, np.int32),
+        density=aligned(N_LANES, np.float32),
+        end=aligned(N_LANES, np.float32),
+        box=aligned((6, N_LANES), np.int32, NOWHERE),
+        bound=aligned(N_LANES, np.float32),
+        box_rows=aligned((N_LANES, SIDE**3), np.int64),
+        at=aligned(N_LANES, np.int32),
+        rows=aligned((N_LANES, 8), np.int64),
+        missing=aligned(N_LANES, np.int32),
+        sets=aligned(3, np.uint32),
+    )
+
+
 class LaneState(NamedTuple):
     """The state of N_LANES SIMD lanes, each of which tracks one streamline at a time.
 
@@ -94,7 +135,7 @@ class LaneState(NamedTuple):
     # the one that takes its place next.
     past: np.ndarray  # (6, N_LANES) float32
     since_past: np.ndarray  # (N_LANES,) int32: steps since it was replaced
-    heading: np.ndarray  # (N_LANES, 3) float32: tangent at its last point, where steps are arcs
+    heading: np.ndarray  # (3, N_LANES) float32: tangent at its last point, where steps are arcs
     length: np.ndarray  # (N_LANES,) float32: so far, mm; written where it ends
     max_length: np.ndarray  # (N_LANES,) float32: that it may have, mm
     voxel: np.ndarray  # (N_LANES,) int32: nearest voxel, in C order
@@ -142,6 +183,7 @@ class LaneState(NamedTuple):
     # (N_LANES, 2 * n_points + 1, 3) float32: backward half, seed in the middle, forward half; mm
     points: np.ndarray
     tissue: TissueState
+    arc: ArcState
     progress: np.ndarray  # (10,) int64: see BUSY and the others
 
 
@@ -200,7 +242,7 @@ def new_lane_state(
         far_rows=aligned((N_LANES,), np.int64),
         facing=aligned((N_LANES,), np.int64),
         start_direction=aligned((N_LANES, 3), np.float32),
-        heading=aligned((N_LANES, 3), np.float32),
+        heading=aligned((3, N_LANES), np.float32),
         past=aligned((6, N_LANES), np.float32),
         half_n_points=aligned((N_LANES, 2), np.int64),
         half_steps=aligned((N_LANES, 2), np.int64),
@@ -211,6 +253,7 @@ def new_lane_state(
         next_down=aligned((N_LANES, 2, n_includes + 1), np.int64),
         points=np.empty((N_LANES, 2 * n_points + 1, 3), np.float32),
         tissue=new_tissue_state(max_path),
+        arc=new_arc_state(),
         progress=aligned(10, np.int64),
     )
 

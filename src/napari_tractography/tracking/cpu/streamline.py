@@ -48,7 +48,7 @@ from .deterministic import climb_from
 from .draw import arrive, find_peak, philox_block
 from .lanes import AWAY, FORCED, MOVED, SETTLED, copy_points
 from .memory import number_at
-from .sphere.headings import bend, head_on
+from .sphere.headings import head_on
 from .sphere.peaks import has_odd_degrees
 
 NEXT_DIRECTION: Any = None  # of an algorithm that `track_half_by` compiles `track_half` for
@@ -201,6 +201,7 @@ def begin_half(field, settings, regions, state, n_corners, lane, half, x, y, z):
     state.cursor[lane] = state.points.shape[1] // 2
     state.cursor_step[lane] = -1 if half else 1
     state.since_recorded[lane] = 0
+    state.arc.part[lane] = 0
     head_on(state, lane)
     forget_past(state, lane)
     starts_straight = settings.start != START_GIVEN and not settings.curved
@@ -241,6 +242,7 @@ def go_on(field, state, n_corners, lane):
     vx, vy, vz = to_voxel(field.to_voxel, state.x[lane], state.y[lane], state.z[lane])
     enter_voxel(field, state, lane, nearest_voxel(field, vx, vy, vz))
     state.n_proposals[lane] = 0
+    state.arc.part[lane] = 0
     forget_past(state, lane)
     state.progress[MOVED] |= np.int64(1) << lane
     state.progress[SETTLED] &= ~(np.int64(1) << lane)
@@ -350,18 +352,15 @@ def track_half(field, settings, regions, scratch, state, n_corners, lane):
     reason = MAX_LENGTH
     while steps < state.max_steps[lane]:
         if steps or not forced:
-            if steps % settings.parts == 0 or regions.tissues.fractions.size:
-                find_rows_of(field, state, n_corners, bit & np.uint32(state.progress[AWAY]))
-                if arrive(field, settings, scratch, state, n_corners, bit):
-                    reason = np.int64(state.reason[lane])  # type: ignore[assignment]
-                    break
+            find_rows_of(field, state, n_corners, bit & np.uint32(state.progress[AWAY]))
+            if arrive(field, settings, scratch, state, n_corners, bit):
+                reason = np.int64(state.reason[lane])  # type: ignore[assignment]
+                break
             state.steps[lane] = steps
             code, step = NEXT_DIRECTION(field, settings, scratch, state, n_corners, lane)
             if code:
                 reason = code
                 break
-            if settings.curved:
-                bend(state, lane)
         if settings.adaptive and length + step > state.max_length[lane]:
             break
         x = state.x[lane] + step * state.ux[lane]

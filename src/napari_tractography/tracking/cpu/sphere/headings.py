@@ -8,14 +8,13 @@ from __future__ import annotations
 import numpy as np
 
 from ....runtime.compiling import inlined
-from .tangents import normalised
 
 TWO = np.float32(2)
 
 
 @inlined
 def mirrored(x, y, z, ax, ay, az):
-    """Return a vector mirrored in the line along another, a, of any length."""
+    """Return a vector mirrored in the line along another, a, of any length; of lanes or one."""
     twice = TWO * (x * ax + y * ay + z * az) / (ax * ax + ay * ay + az * az)
     return twice * ax - x, twice * ay - y, twice * az - z
 
@@ -23,15 +22,6 @@ def mirrored(x, y, z, ax, ay, az):
 @inlined
 def head_on(state, lane):
     """Let a lane head along its direction."""
-    heading = state.heading[lane]
-    heading[0], heading[1], heading[2] = state.ux[lane], state.uy[lane], state.uz[lane]
-
-
-@inlined
-def bend(state, lane):
-    """Turn the heading of a lane from the beginning of a chord, its direction, to the end."""
-    heading = state.heading[lane]
-    x, y, z = mirrored(
-        heading[0], heading[1], heading[2], state.ux[lane], state.uy[lane], state.uz[lane]
-    )
-    heading[0], heading[1], heading[2] = normalised(x, y, z)
+    state.heading[0, lane] = state.ux[lane]
+    state.heading[1, lane] = state.uy[lane]
+    state.heading[2, lane] = state.uz[lane]
