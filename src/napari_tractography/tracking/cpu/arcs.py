@@ -85,7 +85,7 @@ from .llvm import (
     to_floats,
     to_ints,
 )
-from .memory import acquire, stay, store, store_to
+from .memory import acquire, number_at, prefetch_at, stay, store, store_to
 from .sphere.cones import nearest_index, positive
 from .sphere.evaluation import values_of_lanes
 from .sphere.headings import mirrored
@@ -425,39 +425,78 @@ def find_bounds(field, settings, scratch, state, n_corners, lanes):
         where = booleans_of(lanes)
         store(box[2 * axis], select(where, first, old_first))
         store(box[2 * axis + 1], select(where, last, old_last))
+    left = other
+    while left:  # memory has all of this time to bring the bounds
+        lane = lowest_bit(left)
+        left &= left - BIT
+        find_box(field, state, lane)
     while other:
         lane = lowest_bit(other)
         other &= other - BIT
         find_bound(field, scratch, state, lane)
 
 
+@inlined
+def box_of(arc, lane):
+    """Return the first voxel of the box of a lane, how many it has along each axis, and whether
+    it is small."""
+    x, y, z = np.int64(arc.box[0, lane]), np.int64(arc.box[2, lane]), np.int64(arc.box[4, lane])
+    nx = np.int64(arc.box[1, lane]) + 1 - x
+    ny = np.int64(arc.box[3, lane]) + 1 - y
+    nz = np.int64(arc.box[5, lane]) + 1 - z
+    return x, y, z, nx, ny, nz, nx <= SIDE and ny <= SIDE and nz <= SIDE
+
+
+@compiled
+def find_box(field, state, lane):
+    """Find the rows of the box of a lane, if it is small, and ask for their bounds."""
+    arc = state.arc
+    x, y, z, nx, ny, nz, is_small = box_of(arc, lane)
+    if not is_small:
+        return
+    shape, rows = field.voxel_rows.shape, arc.box_rows[lane]
+    none, n_padded = np.int64(field.values.shape[0]), padded_length(field.shifts)
+    inside = x >= 0 and y >= 0 and z >= 0
+    inside = inside and x + nx <= shape[0] and y + ny <= shape[1] and z + nz <= shape[2]
+    for dx in range(nx):
+        for dy in range(ny):
+            first = ((x + dx) * shape[1] + y + dy) * shape[2] + z
+            for dz in range(nz):
+                row = none
+                if inside:
+                    row = row_of(field, first + dz)
+                else:
+                    row = row_at(field, x + dx, y + dy, z + dz)
+                rows[np.uint64((dx * SIDE + dy) * SIDE + dz)] = row
+                prefetch_at(field.coefficients, row * n_padded + field.values.shape[1])
+
+
 @compiled
 def find_bound(field, scratch, state, lane):
-    """Find the largest bound of the box of a lane, and its rows where it is small."""
+    """Find the largest bound of the box of a lane, and whether it is full of FODs."""
     arc, bit = state.arc, BIT << np.uint32(lane)
-    x0, x1 = np.int64(arc.box[0, lane]), np.int64(arc.box[1, lane])
-    y0, y1 = np.int64(arc.box[2, lane]), np.int64(arc.box[3, lane])
-    z0, z1 = np.int64(arc.box[4, lane]), np.int64(arc.box[5, lane])
-    is_small = x1 - x0 < SIDE and y1 - y0 < SIDE and z1 - z0 < SIDE
+    x, y, z, nx, ny, nz, is_small = box_of(arc, lane)
+    rows = arc.box_rows[lane]
     none, n_padded = field.values.shape[0], padded_length(field.shifts)
-    at = field.values.shape[1] // PADDING * PADDING
-    largest, is_full = ZERO, True
-    for ix in range(x0, x1 + 1):
-        for iy in range(y0, y1 + 1):
-            for iz in range(z0, z1 + 1):
-                row = row_at(field, ix, iy, iz)
+    largest, is_full = np.uint16(0), True  # half floats that are not negative rise as their bits
+    for dx in range(nx):
+        for dy in range(ny):
+            for dz in range(nz):
                 if is_small:
-                    arc.box_rows[lane, ((ix - x0) * SIDE + iy - y0) * SIDE + iz - z0] = row
+                    row = rows[np.uint64((dx * SIDE + dy) * SIDE + dz)]
+                else:
+                    row = row_at(field, x + dx, y + dy, z + dz)
                 if row == none:
                     is_full = False
                     continue
                 ensure_row(field, scratch, row)
-                acquire()
-                store_to(
-                    scratch.mixed, 0, load_half_floats(field.coefficients, row * n_padded + at)
-                )
-                largest = max(largest, scratch.mixed[field.values.shape[1] - at])
-    arc.bound[lane] = MARGIN * largest
+                bound = number_at(field.coefficients, row * n_padded + field.values.shape[1])
+                largest = max(largest, bound)
+    acquire()
+    at = field.values.shape[1] // PADDING * PADDING
+    scratch.half_floats[field.values.shape[1]] = largest
+    store_to(scratch.mixed, 0, load_half_floats(scratch.half_floats, at))
+    arc.bound[lane] = MARGIN * scratch.mixed[field.values.shape[1] - at]
     arc.sets[FULL] = arc.sets[FULL] | bit if is_full else arc.sets[FULL] & ~bit
     is_plain = is_full and is_small
     arc.sets[PLAIN] = arc.sets[PLAIN] | bit if is_plain else arc.sets[PLAIN] & ~bit
