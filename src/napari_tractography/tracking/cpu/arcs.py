@@ -49,6 +49,7 @@ from .cells import (
     ZERO,
     cells_of,
     corner_weight,
+    ask_for_row,
     ensure_row,
     find_rows_of,
     interpolate,
@@ -85,7 +86,7 @@ from .llvm import (
     to_floats,
     to_ints,
 )
-from .memory import acquire, number_at, prefetch_at, stay, store, store_to
+from .memory import acquire, number_at, stay, store, store_to
 from .sphere.cones import nearest_index, positive
 from .sphere.evaluation import values_of_lanes
 from .sphere.headings import mirrored
@@ -200,12 +201,11 @@ def draw_arcs(field, settings, scratch, state, n_corners, trying):
         missing = load(arc.missing)
         good = (amplitude > ZERO) & (amplitude >= settings.min_amplitude) & (missing == 0)
         good = good & (density * end > least)
-        whole = trying & bits_of(good & (part == last))
+        failed, whole = trying & ~bits_of(good), trying & bits_of(good & (part == last))
         if field.allowed.size:
-            whole &= allowed_ends(field, scratch, whole, (hx, hy, hz), (ex, ey, ez))
-        failed = trying & ~(whole | bits_of(good))
-        if field.allowed.size:
-            failed |= trying & bits_of(good & (part == last)) & ~whole
+            allowed = allowed_ends(field, scratch, whole, (hx, hy, hz), (ex, ey, ez))
+            failed |= whole & ~allowed
+            whole = allowed
         # What is known of the arcs ahead, and where that is enough.
         looking = bits_of(ahead)
         arc.sets[AHEAD] |= whole & looking
@@ -333,10 +333,10 @@ def find_fods(field, settings, scratch, state, n_corners, lanes, vx, vy, vz):
     while left:
         lane = lowest_bit(left)
         left &= left - BIT
-        first = np.int64(arc.at[lane])
+        first = lane * SIDE**3 + arc.at[lane]
         for k in range(n_corners):
             row = first + (((k >> 2) * SIDE + ((k >> 1) & 1)) * SIDE + (k & 1))
-            arc.rows[lane, k] = arc.box_rows[lane, row]
+            arc.rows[lane, k] = number_at(arc.box_rows, row)
         interpolate(field, arc.rows, weights, scratch.rows, n_corners, lane)
     left = lanes & ~plain
     if left:
@@ -426,7 +426,7 @@ def find_bounds(field, settings, scratch, state, n_corners, lanes):
         store(box[2 * axis], select(where, first, old_first))
         store(box[2 * axis + 1], select(where, last, old_last))
     left = other
-    while left:  # memory has all of this time to bring the bounds
+    while left:  # memory has as long as that takes to bring the rows
         lane = lowest_bit(left)
         left &= left - BIT
         find_box(field, state, lane)
@@ -449,13 +449,13 @@ def box_of(arc, lane):
 
 @compiled
 def find_box(field, state, lane):
-    """Find the rows of the box of a lane, if it is small, and ask for their bounds."""
+    """Find the rows of the box of a lane, if it is small, and ask for them."""
     arc = state.arc
     x, y, z, nx, ny, nz, is_small = box_of(arc, lane)
     if not is_small:
         return
     shape, rows = field.voxel_rows.shape, arc.box_rows[lane]
-    none, n_padded = np.int64(field.values.shape[0]), padded_length(field.shifts)
+    none = np.int64(field.values.shape[0])
     inside = x >= 0 and y >= 0 and z >= 0
     inside = inside and x + nx <= shape[0] and y + ny <= shape[1] and z + nz <= shape[2]
     for dx in range(nx):
@@ -468,7 +468,7 @@ def find_box(field, state, lane):
                 else:
                     row = row_at(field, x + dx, y + dy, z + dz)
                 rows[np.uint64((dx * SIDE + dy) * SIDE + dz)] = row
-                prefetch_at(field.coefficients, row * n_padded + field.values.shape[1])
+                ask_for_row(field, row)
 
 
 @compiled
