@@ -36,7 +36,6 @@ from ..codes import (
     MAX_PROPOSALS,
     NEARLY,
     NO_FOD,
-    PADDING,
     PURPOSE_START,
     STRAIGHT,
     TWO_PI,
@@ -47,14 +46,13 @@ from .cells import (
     HALF,
     ONE,
     ZERO,
+    ask_for_row,
     cells_of,
     corner_weight,
-    ask_for_row,
     ensure_row,
     find_rows_of,
     interpolate,
     load_half_floats,
-    nearest,
     padded_length,
     row_of,
     to_voxel,
@@ -62,6 +60,7 @@ from .cells import (
 from .draw import arrive, draw_starts, lanes_below_cone_mass, random_words, turn_of
 from .lanes import (
     AHEAD,
+    AMPLE,
     AWAY,
     FULL,
     N_LANES,
@@ -71,12 +70,10 @@ from .lanes import (
     filled,
     filled_int,
     load,
-    load_from,
     side_by_side,
 )
 from .llvm import (
     as_ints,
-    as_words,
     bits_of,
     count_bits,
     floors,
@@ -87,7 +84,7 @@ from .llvm import (
     to_ints,
 )
 from .memory import acquire, number_at, stay, store, store_to
-from .sphere.cones import nearest_index, positive
+from .sphere.cones import make_positive, nearest_index, positive
 from .sphere.evaluation import values_of_lanes
 from .sphere.headings import mirrored
 from .sphere.tangents import normalised, tangents
@@ -108,11 +105,16 @@ def follow_arcs(field, settings, scratch, state, n_corners, drawing):
     if starting:
         chosen, ended = draw_starts(field, settings, scratch, state, n_corners, starting)
     drawing &= ~starting
-    within = drawing & bits_of(load(state.arc.part) < 0)
+    part = load(state.arc.part)
+    within = drawing & bits_of(part < 0)
     expected = drawing & np.uint32(state.progress[AWAY])
+    new = drawing & ~expected & bits_of((part == 0) & (load(state.n_proposals) == np.uint32(0)))
+    find_bounds(field, settings, scratch, state, n_corners, new)
     arriving = drawing & ~expected
     if state.tissue.path.shape[1] == 1:  # without tissues, which look at the FOD at each point
-        arriving &= ~within
+        arriving &= new
+        if settings.min_probability == ZERO:  # which does, too, where arcs begin
+            arriving &= ~state.arc.sets[AMPLE]
     stopped = arrive(field, settings, scratch, state, n_corners, arriving)
     find_rows_of(field, state, n_corners, expected)
     ended |= stopped
@@ -120,7 +122,7 @@ def follow_arcs(field, settings, scratch, state, n_corners, drawing):
     within &= ~(stopped | expected)
     drawn = NONE
     if trying and not (within | expected | starting and count_bits(trying) < ENOUGH):
-        drawn, stopped = draw_arcs(field, settings, scratch, state, n_corners, trying)
+        drawn, stopped = draw_arcs(field, settings, scratch, state, n_corners, trying, trying & new)
         ended |= stopped
     go_along(settings, state, within, drawn)
     return chosen | within | drawn, ended
@@ -147,8 +149,11 @@ def go_along(settings, state, within, drawn):
 
 
 @inlined
-def draw_arcs(field, settings, scratch, state, n_corners, trying):
-    """Try arcs of a set of lanes until few are left; return those that have one, and that end."""
+def draw_arcs(field, settings, scratch, state, n_corners, trying, new):
+    """Try arcs of a set of lanes until few are left; return those that have one, and that end.
+
+    Those that are `new` have tried none yet.
+    """
     arc = state.arc
     x, y, z = load(state.x), load(state.y), load(state.z)
     hx, hy, hz = load(state.heading[0]), load(state.heading[1]), load(state.heading[2])
@@ -156,7 +161,6 @@ def draw_arcs(field, settings, scratch, state, n_corners, trying):
     store(state.ux, select(tried, hx, load(state.ux)))
     store(state.uy, select(tried, hy, load(state.uy)))
     store(state.uz, select(tried, hz, load(state.uz)))
-    new = trying & bits_of((load(state.n_proposals) == np.uint32(0)) & (load(arc.part) == 0))
     chosen, ended = NONE, NONE
     if new:
         if settings.min_probability > ZERO:
@@ -164,7 +168,6 @@ def draw_arcs(field, settings, scratch, state, n_corners, trying):
             reason = select(booleans_of(ended), np.int32(LOW_PROBABILITY), load(state.reason))
             store(state.reason, reason)
             trying &= ~ended
-        find_bounds(field, settings, scratch, state, n_corners, new & ~ended)
         fresh = booleans_of(new)
         store(arc.density, select(fresh, ONE, load(arc.density)))
         store(arc.end, select(fresh, ONE, load(arc.end)))
@@ -190,9 +193,7 @@ def draw_arcs(field, settings, scratch, state, n_corners, trying):
         )
         find_fods(field, settings, scratch, state, n_corners, trying, vx, vy, vz)
         stay()
-        amplitude = positive(
-            settings, values_of_lanes(field.shifts, scratch.turned, tx, ty, tz)
-        )
+        amplitude = positive(settings, values_of_lanes(field.shifts, scratch.turned, tx, ty, tz))
         ratio = amplitude / bound
         density, end = load(arc.density), load(arc.end)
         is_end = which == last
@@ -253,9 +254,14 @@ def arc_of(settings, state, number, ahead):
     proposal = number - np.uint32(ARCS_AHEAD)
     words = random_words(settings, state, proposal >> 1)
     second_of_two = (proposal & 1) == np.uint32(1)
-    first, second = select(second_of_two, words[2], words[0]), select(second_of_two, words[3], words[1])
+    first, second = (
+        select(second_of_two, words[2], words[0]),
+        select(second_of_two, words[3], words[1]),
+    )
     down = settings.cone_height * ((to_floats(as_ints(first >> 12)) + HALF) * UNIT_20)
-    down = select(ahead, select(number == np.uint32(0), STRAIGHT, filled(settings.ring_height)), down)
+    down = select(
+        ahead, select(number == np.uint32(0), STRAIGHT, filled(settings.ring_height)), down
+    )
     turn = (to_floats(as_ints(second >> 12)) + HALF) * UNIT_20 - HALF
     around = to_floats(as_ints(number)) / np.float32(ARCS_AHEAD - 1) - HALF
     cosine, sine = turn_of(select(ahead, around, turn))
@@ -433,13 +439,12 @@ def find_bounds(field, settings, scratch, state, n_corners, lanes):
     while other:
         lane = lowest_bit(other)
         other &= other - BIT
-        find_bound(field, scratch, state, lane)
+        find_bound(field, settings, scratch, state, lane)
 
 
 @inlined
 def box_of(arc, lane):
-    """Return the first voxel of the box of a lane, how many it has along each axis, and whether
-    it is small."""
+    """Return the first voxel of a lane's box, how many there are, and whether they are few."""
     x, y, z = np.int64(arc.box[0, lane]), np.int64(arc.box[2, lane]), np.int64(arc.box[4, lane])
     nx = np.int64(arc.box[1, lane]) + 1 - x
     ny = np.int64(arc.box[3, lane]) + 1 - y
@@ -455,30 +460,27 @@ def find_box(field, state, lane):
     if not is_small:
         return
     shape, rows = field.voxel_rows.shape, arc.box_rows[lane]
-    none = np.int64(field.values.shape[0])
     inside = x >= 0 and y >= 0 and z >= 0
     inside = inside and x + nx <= shape[0] and y + ny <= shape[1] and z + nz <= shape[2]
     for dx in range(nx):
         for dy in range(ny):
             first = ((x + dx) * shape[1] + y + dy) * shape[2] + z
             for dz in range(nz):
-                row = none
-                if inside:
-                    row = row_of(field, first + dz)
-                else:
-                    row = row_at(field, x + dx, y + dy, z + dz)
+                place = first + dz
+                row = row_of(field, place) if inside else row_at(field, x + dx, y + dy, z + dz)
                 rows[np.uint64((dx * SIDE + dy) * SIDE + dz)] = row
                 ask_for_row(field, row)
 
 
 @compiled
-def find_bound(field, scratch, state, lane):
+def find_bound(field, settings, scratch, state, lane):
     """Find the largest bound of the box of a lane, and whether it is full of FODs."""
     arc, bit = state.arc, BIT << np.uint32(lane)
     x, y, z, nx, ny, nz, is_small = box_of(arc, lane)
     rows = arc.box_rows[lane]
     none, n_padded = field.values.shape[0], padded_length(field.shifts)
-    largest, is_full = np.uint16(0), True  # half floats that are not negative rise as their bits
+    # Half floats that are not negative rise as their bits.
+    largest, smallest, is_full = np.uint16(0), np.uint16(0x7C00), True
     for dx in range(nx):
         for dy in range(ny):
             for dz in range(nz):
@@ -491,12 +493,20 @@ def find_bound(field, scratch, state, lane):
                     continue
                 ensure_row(field, scratch, row)
                 bound = number_at(field.coefficients, row * n_padded + field.values.shape[1])
-                largest = max(largest, bound)
+                largest, smallest = max(largest, bound), min(smallest, bound)
     acquire()
-    at = field.values.shape[1] // PADDING * PADDING
-    scratch.half_floats[field.values.shape[1]] = largest
-    store_to(scratch.mixed, 0, load_half_floats(scratch.half_floats, at))
-    arc.bound[lane] = MARGIN * scratch.mixed[field.values.shape[1] - at]
-    arc.sets[FULL] = arc.sets[FULL] | bit if is_full else arc.sets[FULL] & ~bit
-    is_plain = is_full and is_small
-    arc.sets[PLAIN] = arc.sets[PLAIN] | bit if is_plain else arc.sets[PLAIN] & ~bit
+    scratch.half_floats[0], scratch.half_floats[1] = largest, smallest
+    bounds = scratch.amplitudes
+    store_to(bounds, 0, load_half_floats(scratch.half_floats, 0))
+    arc.bound[lane] = MARGIN * bounds[0]
+    make_positive(settings, bounds, 2)
+    is_ample = is_full and bounds[1] > MARGIN * settings.min_amplitude and smallest > 0
+    keep(arc.sets, FULL, bit, is_full)
+    keep(arc.sets, PLAIN, bit, is_full and is_small)
+    keep(arc.sets, AMPLE, bit, is_ample)
+
+
+@inlined
+def keep(sets, number, bit, is_in):
+    """Put a lane into a set, or take it out."""
+    sets[number] = sets[number] | bit if is_in else sets[number] & ~bit

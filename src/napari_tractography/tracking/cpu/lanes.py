@@ -93,12 +93,13 @@ class ArcState(NamedTuple):
     at: np.ndarray  # (N_LANES,) int32: in that box, of the cell of a point
     rows: np.ndarray  # (N_LANES, 8) int64: of the corners of that cell
     missing: np.ndarray  # (N_LANES,) int32: why there is no FOD at a point, or 0
-    # As bits: the lanes whose box is small and, wherever they may look, holds an FOD; those whose
-    # box is full of them; and those of which an arc ahead will do.
-    sets: np.ndarray  # (3,) uint32: see PLAIN and the others
+    sets: np.ndarray  # (4,) uint32: see FULL and the others
 
 
-PLAIN, FULL, AHEAD = range(3)
+# Indices of `ArcState.sets`, as bits: the lanes whose boxes are full of FODs; those whose boxes are
+# small, too; those whose full boxes have no bound below the floor; those of which an arc ahead will
+# do.
+FULL, PLAIN, AMPLE, AHEAD = range(4)
 SIDE = 4  # a step of up to a voxel, and corners around
 
 
@@ -114,7 +115,7 @@ def new_arc_state() -> ArcState:
         at=aligned(N_LANES, np.int32),
         rows=aligned((N_LANES, 8), np.int64),
         missing=aligned(N_LANES, np.int32),
-        sets=aligned(3, np.uint32),
+        sets=aligned(4, np.uint32),
     )
 
 
