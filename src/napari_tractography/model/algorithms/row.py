@@ -34,10 +34,10 @@ class Algorithm:
     ``track.cu``; otherwise it is called once more.
 
     Where steps are arcs (`curved`), each is taken in `samples` - 1 parts of equal length, and the
-    function, not `side_by_side`, is called for each part. The direction that it leaves is that of
-    the part's chord, times chord over arc; ``state.heading[lane]``, or ``state.hx``, ``hy`` and
-    ``hz``, is the tangent at the last point and turns by itself. The first arc begins along the
-    start direction.
+    function, on the CPU one that is `side_by_side`, is called for each part. The direction that it
+    leaves is that of the part's chord, times chord over arc. The tangent at the last point is
+    ``state.heading[:, lane]``, which the function turns, or ``state.hx``, ``hy`` and ``hz``, which
+    turn by themselves. The first arc begins along the start direction.
     """
 
     name: str  # as in TrackingParameters(algorithm=...), an identifier; that of the row's file, too

@@ -51,8 +51,8 @@ from .cells import (
     corner_weight,
     ensure_row,
     find_rows_of,
-    interpolate,
     load_half_floats,
+    mix_rows,
     padded_length,
     row_of,
     to_voxel,
@@ -343,7 +343,7 @@ def find_fods(field, settings, scratch, state, n_corners, lanes, vx, vy, vz):
         for k in range(n_corners):
             row = first + (((k >> 2) * SIDE + ((k >> 1) & 1)) * SIDE + (k & 1))
             arc.rows[lane, k] = number_at(arc.box_rows, row)
-        interpolate(field, arc.rows, weights, scratch.rows, n_corners, lane)
+        mix_rows(field, arc.rows, weights, scratch.rows, n_corners, lane)
     left = lanes & ~plain
     if left:
         store_to(scratch.tried, 0, vx)
@@ -354,7 +354,7 @@ def find_fods(field, settings, scratch, state, n_corners, lanes, vx, vy, vz):
         left &= left - BIT
         arc.missing[lane] = look_up_rows(field, settings, scratch, state, n_corners, lane)
         if not arc.missing[lane]:
-            interpolate(field, arc.rows, weights, scratch.rows, n_corners, lane)
+            mix_rows(field, arc.rows, weights, scratch.rows, n_corners, lane)
     side_by_side(scratch.rows, scratch.turned, lanes)
 
 

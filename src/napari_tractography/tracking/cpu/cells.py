@@ -305,8 +305,8 @@ def ask_for_row(field, row):
 
 
 @inlined
-def interpolate(field, rows, weights, mixed, n_corners, lane):
-    """Write the coefficients of one lane at a point, from rows by the weights of corners."""
+def mix_rows(field, rows, weights, mixed, n_corners, lane):
+    """Write the coefficients of one lane: those of its rows, by their weights."""
     n_padded, coefficients = padded_length(field.shifts), field.coefficients
     r0 = rows[lane, 0] * n_padded
     to = lane * n_padded
@@ -330,6 +330,13 @@ def interpolate(field, rows, weights, mixed, n_corners, lane):
         total = total + w6 * load_half_floats(coefficients, r6 + c)
         total = total + w7 * load_half_floats(coefficients, r7 + c)
         store_to(mixed, to + c, total)
+
+
+@inlined
+def interpolate(field, state, n_corners, lane):
+    """Write the coefficients of one lane, at its last point."""
+    rows, weights, mixed = state.lane_rows, state.corner_weights, state.lane_coefficients
+    mix_rows(field, rows, weights, mixed, n_corners, lane)
 
 
 @inlined
@@ -371,9 +378,7 @@ def mix(field, scratch, state, n_corners, moved):
     while left:
         lane = lowest_bit(left)
         left &= left - BIT
-        interpolate(
-            field, state.lane_rows, state.corner_weights, state.lane_coefficients, n_corners, lane
-        )
+        interpolate(field, state, n_corners, lane)
         state.row[lane] = state.lane_rows[lane, state.corner[lane] if n_corners > 1 else 0]
     if n_corners > 1:
         side_by_side(state.lane_coefficients, state.coefficients, moved)
