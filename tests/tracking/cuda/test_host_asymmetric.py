@@ -70,6 +70,7 @@ def seeds_of(fod: Fod) -> Seeds:
         {"algorithm": "sd_stream", "interpolation": "nearest", "min_probability": 0.15},
         {"algorithm": "ifod2", "max_angle_deg": 45.0},
         {"algorithm": "ifod2", "min_probability": 0.1, "start": "max"},
+        {"algorithm": "ifod2", "samples": 6, "step_mm": 4.0},
     ],
     ids=lambda changes: ", ".join(map(str, changes.values())) or "as it is",
 )
