@@ -168,9 +168,6 @@ def draw_arcs(field, settings, scratch, state, n_corners, trying, new):
             reason = select(booleans_of(ended), np.int32(LOW_PROBABILITY), load(state.reason))
             store(state.reason, reason)
             trying &= ~ended
-        fresh = booleans_of(new)
-        store(arc.density, select(fresh, ONE, load(arc.density)))
-        store(arc.end, select(fresh, ONE, load(arc.end)))
         arc.sets[AHEAD] &= ~new
     bound = positive(settings, load(arc.bound))
     ax, ay, az, bx, by, bz = tangents(hx, hy, hz)
@@ -195,10 +192,12 @@ def draw_arcs(field, settings, scratch, state, n_corners, trying, new):
         stay()
         amplitude = positive(settings, values_of_lanes(field.shifts, scratch.turned, tx, ty, tz))
         ratio = amplitude / bound
-        density, end = load(arc.density), load(arc.end)
-        is_end = which == last
-        end = select(is_end, roots(ratio), end)
+        is_first, is_end = part == 0, which == last
+        density = select(is_first, ONE, load(arc.density))
         density = select(is_end, density, density * ratio)
+        end = select(is_end, roots(ratio), select(is_first, ONE, load(arc.end)))
+        store(arc.density, density)
+        store(arc.end, end)
         missing = load(arc.missing)
         good = (amplitude > ZERO) & (amplitude >= settings.min_amplitude) & (missing == 0)
         good = good & (density * end > least)
@@ -224,12 +223,10 @@ def draw_arcs(field, settings, scratch, state, n_corners, trying, new):
         store(state.ux, select(where, p * hx + q * nx, load(state.ux)))
         store(state.uy, select(where, p * hy + q * ny, load(state.uy)))
         store(state.uz, select(where, p * hz + q * nz, load(state.uz)))
-        over, tried = booleans_of(done), booleans_of(trying)
         store(state.n_proposals, number)
-        part = select(over, np.int32(0), select(tried, part + 1, part))
-        store(arc.part, select(where, -last - 1, part))
-        store(arc.density, select(over, ONE, select(tried, density, load(arc.density))))
-        store(arc.end, select(over, ONE, select(tried, end, load(arc.end))))
+        part = select(booleans_of(trying), part + 1, part)
+        part = select(booleans_of(done), np.int32(0), part)
+        store(arc.part, select(where, np.int32(-settings.parts), part))
         chosen |= drawn
         ended |= low | lost
         trying &= ~(drawn | low | lost)
