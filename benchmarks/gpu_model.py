@@ -69,7 +69,7 @@ class Block:
     goes_to : list of str
         Labels of the code that may follow.
     is_run : bool
-        Not code for what does not happen: lanes that come to a vote apart, roots of extreme numbers.
+        Not code for what does not happen: lanes that come to a vote apart, roots of extremes.
     loops : list of list of Block
         Those of the machine code that it is in.
     """
@@ -240,7 +240,9 @@ class Counts:
     def calls(self, place: Place) -> int:
         """How often lanes came to a line or, of a statement of several lines, to its first."""
         name, number = place
-        return next((n for k in range(9) if (n := self.lines.get((name, number - k))) is not None), 0)
+        return next(
+            (n for k in range(9) if (n := self.lines.get((name, number - k))) is not None), 0
+        )
 
 
 def count(plan: Any, defines: tuple[str, ...], folder: Path) -> Counts:

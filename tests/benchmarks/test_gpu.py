@@ -537,13 +537,13 @@ FUNCTION = """
 \t.section\t.text.track_streamlines,"ax",@progbits
 \t//## File "/track.cu", line {outer}
         /*0000*/                   BRA.DIV UR4, `(.L_x_2) ;
-        /*0010*/                   CALL.REL.NOINC `($track_streamlines$_ZN3x17amplitude_of_laneEifff) ;
+        /*0010*/                   CALL.REL.NOINC `({called}) ;
         /*0020*/                   EXIT ;
 .L_x_2:
         /*0030*/                   MOV R1, R2 ;
         /*0040*/                   BRA `(.L_x_3) ;
-        .type           $track_streamlines$_ZN3x17amplitude_of_laneEifff,@function
-$track_streamlines$_ZN3x17amplitude_of_laneEifff:
+        .type           {called},@function
+{called}:
 \t//## File "/track.cu", line {inner} inlined at "/track.cu", line {outer}
 \t//## File "/track.cu", line {outer}
         /*0050*/                   FMUL R1, R2, R3 ;
@@ -555,14 +555,15 @@ $__internal_0_$__cuda_sm20_sqrt_rn_f32_slowpath:
 """
 
 
-def test_code_of_a_function_counts_as_often_as_it_is_called_and_what_is_never_run_does_not(modules):
-    """Of a function's code the compiler names the wrong calls; where a warp is apart, it never is."""
+def test_code_counts_as_often_as_its_function_is_called_and_what_is_never_run_does_not(modules):
+    """The compiler names the wrong calls of a function's code; warps come to votes together."""
     model = modules["gpu_model"]
     places = model.places_of_source()
     function = {name: place for place, name in model.FUNCTION_OF.items()}
     own, inner = function["amplitude_of_lane"], function["value_at"]
     outer = max(k for k, place in enumerate(places) if place[0] == "track.cu")
-    text = FUNCTION.format(outer=outer + 1, inner=places.index(inner) + 1)
+    called = "$track_streamlines$_ZN3x17amplitude_of_laneEifff"
+    text = FUNCTION.format(outer=outer + 1, inner=places.index(inner) + 1, called=called)
     counts = model.Counts(
         # Of 500 calls of what is inlined in the function 96 are by that.
         lines={inner: 4 * 500, own: 96, places[outer]: 64},

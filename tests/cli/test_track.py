@@ -136,6 +136,21 @@ def test_a_parameter_of_other_algorithms_is_told(
     assert caplog.messages == ["--backtrack has no effect without --tissues."]
 
 
+def test_what_means_nothing_among_peaks_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    peaks = np.broadcast_to(np.float32([1, 0, 0]), (6, 6, 6, 3))
+    nib.save(nib.Nifti1Image(np.ascontiguousarray(peaks), np.eye(4)), "peaks.nii.gz")
+    given = ["--kind", "peaks", "--axes", "scanner", "--seed-fod"]
+    words = ["track", "peaks.nii.gz", "-o", "b.tck", *given, *RUN]
+    assert main([*words, "--look-ahead", "2", "--look-back", "0"]) == 0
+    assert caplog.messages == ["--look-ahead has no effect in peaks, but in FODs."]
+    caplog.clear()
+    assert main([*words, "--look-ahead", "2", "--algorithm", "transport"]) == 0
+    assert caplog.messages == []
+
+
 def test_where_nothing_is_selected_one_sentence_says_why(
     folder: Path, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -228,7 +228,7 @@ def _track(options: argparse.Namespace, execution: Execution) -> int:
     """Track, write streamlines as they come, and the recipe; print the result."""
     from ..files.tractograms import check_target
     from ..files.volume_files import load_grid
-    from ..model.defaults import suited_to
+    from ..model.defaults import has_effect, suited_to
     from ..recipes.recipe import Recipe
     from ..recipes.sources import FodSource
     from ..recipes.tissue_sources import TissueSource
@@ -261,7 +261,7 @@ def _track(options: argparse.Namespace, execution: Execution) -> int:
         edits=() if to_template is None else (to_template,),
     )
     inputs, recipe = named.read(hashed=recipe_path is not None)
-    with_tissues = inputs.tissues is not None
+    with_tissues, kind = inputs.tissues is not None, inputs.fod.input_kind
     parameters = TrackingParameters.for_fod(inputs.fod, with_tissues=with_tissues, **chosen)
     inputs = replace(inputs, parameters=parameters)
     recipe = replace(recipe, parameters=parameters)
@@ -276,6 +276,8 @@ def _track(options: argparse.Namespace, execution: Execution) -> int:
                 "%s has no effect with the algorithm %s, but with %s.",
                 spec.flag, parameters.algorithm, users,
             )  # fmt: skip
+        elif chosen.get(spec.name) and not has_effect(spec.name, parameters, kind):
+            logger.warning("%s has no effect in %s, but in FODs.", spec.flag, kind.short)
     if not options.quiet:
         suited = suited_to(inputs.fod, parameters.row, with_tissues=with_tissues)
         summary = suited.summary(parameters)

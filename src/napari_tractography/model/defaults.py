@@ -93,6 +93,21 @@ class Suited:
         return f"Defaults for voxels of {voxel}: {', '.join(parts)}."
 
 
+# Parameters that mean something where the amplitudes of an FOD are known in all directions.
+OF_COEFFICIENTS = ("look_ahead_mm", "look_back_mm")
+
+
+def follows_coefficients(row: Algorithm, kind: InputKind) -> bool:
+    """Tell whether an algorithm follows an FOD in what is given, and not single directions."""
+    return kind.kernel_for(row.among_vectors) == COEFFICIENTS
+
+
+def has_effect(name: str, parameters: Any, kind: InputKind) -> bool:
+    """Tell whether a parameter means something to the algorithm in an input of that kind."""
+    is_known = name not in OF_COEFFICIENTS or follows_coefficients(parameters.row, kind)
+    return parameters.uses(name) and is_known
+
+
 def _is_at_limit(parameters: Any) -> bool:
     """Tell whether the smallest radius is as small or as large as a cone allows at that step."""
     if parameters.min_radius_mm is None:
@@ -158,7 +173,7 @@ def _find(fod: FodLike, row: Algorithm) -> Suited:
     drift = {}
     if row.gamma_voxels:
         drift["gamma"] = rounded(row.gamma_voxels / voxel_mm)
-    if row.look_ahead_voxels and kind.kernel_for(row.among_vectors) == COEFFICIENTS:
+    if row.look_ahead_voxels and follows_coefficients(row, kind):
         drift["look_ahead_mm"] = rounded(row.look_ahead_voxels * voxel_mm)
     return Suited(
         voxel_mm=voxel_mm,

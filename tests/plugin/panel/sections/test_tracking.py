@@ -11,6 +11,7 @@ from qtpy.QtCore import Qt
 from qtpy.QtTest import QTest
 from qtpy.QtWidgets import QDialog, QLabel
 
+from napari_tractography.model.fod import Fod
 from napari_tractography.model.parameters import TrackingParameters
 from napari_tractography.model.phantoms import make_phantom
 from napari_tractography.model.purposes import MEASURED
@@ -190,6 +191,19 @@ def test_parameters_show_where_they_mean_something(open_model: Any, cross: Any) 
     assert "gamma" not in shown()
     assert "look_ahead_mm" in shown()
     assert "drift" not in panel.tracking.origin.text()
+
+
+def test_among_peaks_nothing_looks_ahead(open_model: Any) -> None:
+    peaks = Fod.from_peaks(np.broadcast_to([1.0, 0, 0], (4, 4, 4, 3)), np.eye(4))
+    panel = open_model(peaks, prepared=False)
+
+    def shown() -> set[str]:
+        return {c.name for c in panel.tracking.controls if not c.native.isHidden()}
+
+    assert "step_mm" in shown()
+    assert not {"look_ahead_mm", "look_back_mm"} & shown()
+    control(panel, "algorithm").value = "transport"  # which follows a gradient, so coefficients
+    assert "look_ahead_mm" in shown()
 
 
 def test_another_fod_changes_what_is_tracked_only_once(

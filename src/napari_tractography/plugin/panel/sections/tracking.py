@@ -16,6 +16,8 @@ from qtpy.QtWidgets import QDialog, QLabel, QToolButton, QWidget
 from ....errors import TractographyError
 from ....model import purposes
 from ....model.arcs import radius_mm
+from ....model.defaults import has_effect
+from ....model.fod import Fod
 from ....model.parameters import WITH_TISSUES, TrackingParameters
 from ....model.purposes import PURPOSES, Purpose
 from ...acts import SPECS
@@ -153,7 +155,9 @@ class TrackingSection(QWidget):  # type: ignore[misc]
         seen = {
             name
             for name in SPECS
-            if means_something(name, parameters, tracking.with_tissues, is_set=name in defaults)
+            if means_something(
+                name, parameters, tracking.with_tissues, fod=fod, is_set=name in defaults
+            )
         }
         for form, controls in ((self.main_form, self.main), (self.more_form, self.more)):
             for control in controls:
@@ -205,12 +209,19 @@ def radius_of(parameters: TrackingParameters) -> float:
 
 
 def means_something(
-    name: str, parameters: TrackingParameters, with_tissues: bool, *, is_set: bool = False
+    name: str,
+    parameters: TrackingParameters,
+    with_tissues: bool,
+    *,
+    fod: Fod | None = None,
+    is_set: bool = False,
 ) -> bool:
     """Return whether a parameter has an effect beside the others, so that a person should see it.
 
     It `is_set` where a person gave it another value than its default.
     """
+    if fod is not None and not has_effect(name, parameters, fod.input_kind):
+        return False
     if parameters.interpolation == "nearest":
         follows_gradient = parameters.uses("gamma")
         if name in BETWEEN_VOXELS or (name in OF_GRADIENTS and follows_gradient):
