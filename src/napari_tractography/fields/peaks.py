@@ -243,7 +243,7 @@ KIND = InputKind(
     read=peaks_of_voxels,
     suits=suits,
     recognise=recognise,
-    # Half of an FOD's, which matters little, see docs/concepts.md.
+    # Half of an FOD's; in a person a larger one is better, see docs/concepts.md.
     floor=0.05,
     floor_reason="peaks have no side lobes to keep out",
 )
