@@ -104,6 +104,9 @@ def test_peaks_and_tensors_have_defaults_of_their_own():
     parameters = TrackingParameters.for_fod(peaks)
     assert parameters.min_amplitude == 0.05
     assert "no side lobes" in suited_to(peaks).summary(parameters)
+    lobes = TrackingParameters.for_fod(peaks, algorithm="transport")
+    assert lobes.min_amplitude == 0.1
+    assert "side lobes, as FODs" in suited_to(peaks, lobes.row).summary(lobes)
     unscaled = TrackingParameters.for_fod(Fod.from_peaks(np.full((3, 1, 1, 3), 40.0), AFFINE))
     assert unscaled.min_amplitude == pytest.approx(0.06 * 40 * np.sqrt(3), rel=0.02)
     round_ones = Fod.from_tensors(np.tile([1.1, 1, 1, 0, 0, 0.0], (3, 1, 1, 1)) * 1e-3, AFFINE)

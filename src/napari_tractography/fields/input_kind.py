@@ -97,6 +97,9 @@ class InputKind(Kind):
     # floor, floor_reason: the minimum amplitude where amplitudes are as usual, and why.
     floor: float
     floor_reason: str
+    # The same for algorithms that follow its coefficients, where it is another.
+    floor_expanded: float | None = None
+    floor_expanded_reason: str = ""
     is_absolute: bool = False  # whether amplitudes mean the same in whatever unit the input comes
     strong: float | None = None  # of strong peaks the amplitude, where that need not be measured
     # step, radius, min_length, max_length: that suit it, in voxels; step 0 is the algorithm's.

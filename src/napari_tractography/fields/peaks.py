@@ -246,4 +246,6 @@ KIND = InputKind(
     # Half of an FOD's; in a person a larger one is better, see docs/concepts.md.
     floor=0.05,
     floor_reason="peaks have no side lobes to keep out",
+    floor_expanded=0.1,
+    floor_expanded_reason="lobes along peaks have side lobes, as FODs have",
 )

@@ -163,7 +163,14 @@ def _find(fod: FodLike, row: Algorithm) -> Suited:
     voxel_mm = float(np.prod(fod.grid.voxel_sizes_mm)) ** (1 / 3)
     strong = strong_amplitude(fod)
     kind = fod.input_kind
-    floor, step, radius = kind.floor, kind.step or row.step_voxels, kind.radius
+    floor, why, step, radius = (
+        kind.floor,
+        kind.floor_reason,
+        kind.step or row.step_voxels,
+        kind.radius,
+    )
+    if kind.floor_expanded is not None and follows_coefficients(row, kind):
+        floor, why = kind.floor_expanded, kind.floor_expanded_reason
     shortest, longest = kind.min_length, kind.max_length
     is_usual = kind.is_absolute or USUAL_STRONG[0] <= strong <= USUAL_STRONG[1]
     fraction = FLOOR_FRACTION * floor / SH.floor
@@ -192,7 +199,7 @@ def _find(fod: FodLike, row: Algorithm) -> Suited:
             "max_angle_deg": f"with {row.name}",
             "gamma": f"{row.gamma_voxels:g} per voxel",
             "look_ahead_mm": f"{row.look_ahead_voxels:g} voxel{'s' * (row.look_ahead_voxels > 1)}",
-            "min_amplitude": kind.floor_reason
+            "min_amplitude": why
             if is_usual
             else f"{fraction:g} of its strong peaks, {rounded(strong, 2):g}",
             "min_length_mm": f"{shortest:g} voxels",
