@@ -107,6 +107,13 @@ def test_peaks_and_tensors_have_defaults_of_their_own():
     lobes = TrackingParameters.for_fod(peaks, algorithm="transport")
     assert lobes.min_amplitude == 0.1
     assert "side lobes, as FODs" in suited_to(peaks, lobes.row).summary(lobes)
+    noisy = np.tile(np.float32([0.8, 0, 0, 0, 0.5, 0, 0, 0, 0.2]), (3, 1, 1, 1))
+    assert TrackingParameters.for_fod(Fod.from_peaks(noisy, AFFINE)).min_amplitude == 0.05
+    third = TrackingParameters.for_fod(Fod.from_peaks(noisy, AFFINE), algorithm="transport")
+    assert third.min_amplitude == pytest.approx(0.2)
+    noisy[1:, ..., 6:] = 0  # of most voxels
+    two = TrackingParameters.for_fod(Fod.from_peaks(noisy, AFFINE), algorithm="transport")
+    assert two.min_amplitude == 0.1
     unscaled = TrackingParameters.for_fod(Fod.from_peaks(np.full((3, 1, 1, 3), 40.0), AFFINE))
     assert unscaled.min_amplitude == pytest.approx(0.06 * 40 * np.sqrt(3), rel=0.02)
     round_ones = Fod.from_tensors(np.tile([1.1, 1, 1, 0, 0, 0.0], (3, 1, 1, 1)) * 1e-3, AFFINE)

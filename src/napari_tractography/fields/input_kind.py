@@ -84,6 +84,9 @@ class InputKind(Kind):
     coefficients: Callable[[NDArray[np.float32]], NDArray[np.float32]] | None = None
     # Gives of the same numbers the largest amplitude of each voxel, (n_voxels,) float32.
     amplitudes: Callable[[NDArray[np.float32]], NDArray[np.float32]] | None = None
+    # Gives of them an amplitude that noise has, and says of what; below it lobes are not followed.
+    noise: Callable[[NDArray[np.float32]], float] | None = None
+    noise_reason: str = ""
     # Of the volumes of a file: `read(values, grid, axes=..., order=..., name=...)` returns Vectors,
     # rows and the number of invalid voxels, as peaks.peaks_of_voxels does.
     read: Callable[..., tuple[Any, NDArray[np.int32], int]] | None = None
@@ -97,7 +100,7 @@ class InputKind(Kind):
     # floor, floor_reason: the minimum amplitude where amplitudes are as usual, and why.
     floor: float
     floor_reason: str
-    # The same for algorithms that follow its coefficients, where it is another.
+    # The same for algorithms that follow its coefficients, where it is another; noise may raise it.
     floor_expanded: float | None = None
     floor_expanded_reason: str = ""
     is_absolute: bool = False  # whether amplitudes mean the same in whatever unit the input comes

@@ -210,6 +210,15 @@ def largest_lengths(numbers: NDArray[np.float32]) -> NDArray[np.float32]:
     return np.asarray(np.linalg.norm(numbers[:, :3], axis=1))
 
 
+def typical_third(numbers: NDArray[np.float32]) -> float:
+    """Return the median length of the third of (n_voxels, 3 k) peaks, 0 where it is missing.
+
+    Few voxels hold three bundles: where most have as many peaks, the third is noise.
+    """
+    third = np.linalg.norm(numbers[:, 6:9], axis=1)
+    return float(np.median(third)) if numbers.shape[1] >= 9 else 0.0
+
+
 def recognise(sample: Sample) -> Kind | None:
     """Recognise whole triples that point to all sides and have length 1 or are sorted by it."""
     if sample.n_volumes % 3:
@@ -240,10 +249,12 @@ KIND = InputKind(
     lmax=LOBE_LMAX,
     coefficients=lobe_coefficients,
     amplitudes=largest_lengths,
+    noise=typical_third,
+    noise_reason="the third peaks of half of the voxels are smaller, which are noise",
     read=peaks_of_voxels,
     suits=suits,
     recognise=recognise,
-    # Half of an FOD's; in a person a larger one is better, see docs/concepts.md.
+    # Half of an FOD's where peaks are followed, see docs/concepts.md.
     floor=0.05,
     floor_reason="peaks have no side lobes to keep out",
     floor_expanded=0.1,

@@ -45,6 +45,7 @@ class FodLike(Protocol):
 
     input_kind: InputKind
     is_asymmetric: bool
+    vectors: Any
 
     def overview_values(self) -> NDArray[np.float32]:
         """Return the largest amplitude of each voxel, of inputs that tell."""
@@ -159,21 +160,28 @@ def suited_to(
     )
 
 
+def _floor(fod: FodLike, row: Algorithm, strong: float) -> tuple[float, str]:
+    """Return the minimum amplitude that suits an FOD, and why."""
+    kind = fod.input_kind
+    floor, why = kind.floor, kind.floor_reason
+    is_expanded = kind.floor_expanded is not None and follows_coefficients(row, kind)
+    if kind.floor_expanded is not None and is_expanded:
+        floor, why = kind.floor_expanded, kind.floor_expanded_reason
+    if not (kind.is_absolute or USUAL_STRONG[0] <= strong <= USUAL_STRONG[1]):
+        fraction = FLOOR_FRACTION * floor / SH.floor
+        floor = rounded(fraction * strong, 2)
+        why = f"{fraction:g} of its strong peaks, {rounded(strong, 2):g}"
+    noise = kind.noise(fod.vectors.numbers) if kind.noise is not None and is_expanded else 0.0
+    return (rounded(noise, 2), kind.noise_reason) if noise > floor else (floor, why)
+
+
 def _find(fod: FodLike, row: Algorithm) -> Suited:
     voxel_mm = float(np.prod(fod.grid.voxel_sizes_mm)) ** (1 / 3)
     strong = strong_amplitude(fod)
     kind = fod.input_kind
-    floor, why, step, radius = (
-        kind.floor,
-        kind.floor_reason,
-        kind.step or row.step_voxels,
-        kind.radius,
-    )
-    if kind.floor_expanded is not None and follows_coefficients(row, kind):
-        floor, why = kind.floor_expanded, kind.floor_expanded_reason
+    floor, why = _floor(fod, row, strong)
+    step, radius = kind.step or row.step_voxels, kind.radius
     shortest, longest = kind.min_length, kind.max_length
-    is_usual = kind.is_absolute or USUAL_STRONG[0] <= strong <= USUAL_STRONG[1]
-    fraction = FLOOR_FRACTION * floor / SH.floor
     turn = {"min_radius_mm": rounded(radius * voxel_mm)}
     if row.cone_deg:
         turn = {"max_angle_deg": row.cone_deg}
@@ -189,7 +197,7 @@ def _find(fod: FodLike, row: Algorithm) -> Suited:
             "step_mm": rounded(step * voxel_mm),
             **turn,
             **drift,
-            "min_amplitude": floor if is_usual else rounded(fraction * strong, 2),
+            "min_amplitude": floor,
             "min_length_mm": rounded(shortest * voxel_mm),
             "max_length_mm": rounded(longest * voxel_mm),
         },
@@ -199,9 +207,7 @@ def _find(fod: FodLike, row: Algorithm) -> Suited:
             "max_angle_deg": f"with {row.name}",
             "gamma": f"{row.gamma_voxels:g} per voxel",
             "look_ahead_mm": f"{row.look_ahead_voxels:g} voxel{'s' * (row.look_ahead_voxels > 1)}",
-            "min_amplitude": why
-            if is_usual
-            else f"{fraction:g} of its strong peaks, {rounded(strong, 2):g}",
+            "min_amplitude": why,
             "min_length_mm": f"{shortest:g} voxels",
             "max_length_mm": f"{longest:g} voxels",
         },
