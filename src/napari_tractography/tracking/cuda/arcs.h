@@ -1,14 +1,11 @@
 // Arcs, drawn by the FOD along them. Twin of cpu/arcs.py, where the method is explained.
+//
+// Lanes try arcs side by side, as there: in each round of the loop of track.cu each finds the FOD where
+// it wants one, at the beginning of an arc or at a point of one that it tries, its first or its fifth.
 #pragma once
 
 #include "headings.h"
 #include "probabilistic.h"
-
-// What comes of an arc: 0 or a reason against it, and the chord of its first part.
-struct Arc {
-    int reason;
-    Vector chord;
-};
 
 // Half the angle of which the cosine is 1 - down, in radians.
 DEVICE float half_angle(float down)
@@ -29,9 +26,8 @@ DEVICE float half_angle(float down)
 }
 
 // Find the largest bound of the voxels around a box that holds every arc: no amplitude that an arc
-// may meet exceeds it. Tell whether all of them hold an FOD.
-DEVICE float bound_around(const Field& field, const Settings& settings,
-                          const StreamlineState& state, bool& is_full)
+// may meet exceeds it. Note whether all of them hold an FOD.
+DEVICE void find_bound(const Field& field, const Settings& settings, StreamlineState& state)
 {
     bool is_nearest = settings.interpolation == NEAREST;
     float length = settings.step * (float)settings.parts, more = is_nearest ? 0.5f : 0.0f;
@@ -46,29 +42,59 @@ DEVICE float bound_around(const Field& field, const Settings& settings,
         last[axis] = floor_to_int(v[axis] + reach + more) + (is_nearest ? 0 : 1);
     }
     float largest = 0.0f;
-    is_full = true;
-    for (int ix = first[0]; ix <= last[0]; ix++)
-        for (int iy = first[1]; iy <= last[1]; iy++)
-            for (int iz = first[2]; iz <= last[2]; iz++) {
-                bool inside = ix >= 0 && iy >= 0 && iz >= 0 && ix < field.nx && iy < field.ny &&
-                              iz < field.nz;
-                int row = inside ? field.voxel_rows[voxel_index(field, ix, iy, iz)] : -1;
-                if (row < 0) {
-                    is_full = false;
-                    continue;
-                }
-                float bound =
-                    from_half(field.coefficients[(long long)row * N_PADDED + N_COEFFICIENTS]);
-                largest = bound > largest ? bound : largest;
-            }
-    return MARGIN * largest;
+    bool is_full = true;
+    int ix = first[0], iy = first[1], iz = first[2];
+#pragma unroll 1
+    while (ix <= last[0]) {  // one loop, so that lanes with other boxes stay together
+        int row = row_at(field, ix, iy, iz);
+        is_full = is_full && row < field.n_rows;
+        float bound = from_half(field.coefficients[(long long)row * N_PADDED + N_COEFFICIENTS]);
+        largest = bound > largest ? bound : largest;
+        bool ends_row = iz == last[2], ends_plane = ends_row && iy == last[1];
+        ix = ends_plane ? ix + 1 : ix;
+        iy = ends_plane ? first[1] : ends_row ? iy + 1 : iy;
+        iz = ends_row ? first[2] : iz + 1;
+    }
+    state.bound = positive(sharpness_of(settings), MARGIN * largest);
+    state.is_full = is_full;
 }
 
-// Try an arc: its amplitudes are to reach the floor, their product over the bounds `least`.
-DEVICE Arc try_arc(const Field& field, const Settings& settings, const StreamlineState& state,
-                   const Tangents& axes, float bound, float down, Turn azimuth, float least)
+// What an arc is tried by next: the amplitude at a point, along the tangent there.
+struct Trial {
+    float x, y, z;   // RAS+ mm
+    Vector tangent;
+    Vector end;      // the tangent where the arc ends
+    Vector chord;    // of the first part
+    float least;     // what the density over the bounds is to exceed
+    bool is_end;     // the point is that where the arc ends
+};
+
+// The trial that is next: of one of the arcs ahead, or of a proposal, the last amplitude first.
+DEVICE Trial next_trial(const Settings& settings, const StreamlineState& state,
+                        unsigned int stream)
 {
-    float hx = state.ux, hy = state.uy, hz = state.uz, sharpness = sharpness_of(settings);
+    bool ahead = state.n_proposals < ARCS_AHEAD;
+    unsigned int proposal = state.n_proposals - ARCS_AHEAD;
+    Words words =
+        philox_block(stream, (unsigned int)state.steps, proposal / PROPOSALS_A_BLOCK,
+                     state.purpose, settings.key_0, settings.key_1);
+    bool is_second = proposal % PROPOSALS_A_BLOCK;
+    unsigned int first = is_second ? words.r2 : words.r0, second = is_second ? words.r3 : words.r1;
+    float down = settings.cone_height * (((float)(first >> 12) + 0.5f) * UNIT_20);
+    float around = ((float)(second >> 12) + 0.5f) * UNIT_20 - 0.5f;
+    float chance = (float)(((first & 4095u) << 12) | (second & 4095u)) * UNIT_24;
+    float least = chance;
+    for (int k = 0; k < settings.parts; k++) least = least * chance;
+    int last = settings.parts - 1, which = state.part ? state.part - 1 : last;
+    if (ahead) {
+        down = state.n_proposals ? settings.ring_height : STRAIGHT;
+        around = (float)state.n_proposals / (float)(ARCS_AHEAD - 1) - 0.5f;
+        least = -1.0f;
+        which = state.part;
+    }
+    Turn azimuth = turn_of(around);
+    float hx = state.ux, hy = state.uy, hz = state.uz;
+    Tangents axes = tangents_of(hx, hy, hz);
     float nx = azimuth.cosine * axes.ax + azimuth.sine * axes.bx;
     float ny = azimuth.cosine * axes.ay + azimuth.sine * axes.by;
     float nz = azimuth.cosine * axes.az + azimuth.sine * axes.bz;
@@ -79,108 +105,108 @@ DEVICE Arc try_arc(const Field& field, const Settings& settings, const Streamlin
     float turn_sine = 2.0f * half.sine * half.cosine;
     float shortening = half.sine / angle;
     // Chord, tangent and position, along the heading and across.
-    float p = shortening * half.cosine, q = shortening * half.sine;
-    Arc arc = {LOW_AMPLITUDE, {p * hx + q * nx, p * hy + q * ny, p * hz + q * nz}};
-    float s = turn_cosine, t = turn_sine, along = p, across = q, density = 1.0f;
-    float tx = hx, ty = hy, tz = hz;
-    Fod fod;
-    Interpolant interpolant;
-    interpolant.cell[0] = interpolant.cell[1] = interpolant.cell[2] = -2147483647;
+    float p = shortening * half.cosine, q = shortening * half.sine, s = turn_cosine, t = turn_sine;
+    float along = p, across = q, to_p = p, to_q = q, to_s = s, to_t = t;
+    Vector chord = {p * hx + q * nx, p * hy + q * ny, p * hz + q * nz};
 #pragma unroll 1
-    for (int part = 0; part < settings.parts; part++) {
-        if (part) {
-            float next = p * turn_cosine - q * turn_sine;
-            q = p * turn_sine + q * turn_cosine;
-            p = next;
-            next = s * turn_cosine - t * turn_sine;
-            t = s * turn_sine + t * turn_cosine;
-            s = next;
-            along = along + p;
-            across = across + q;
-        }
-        tx = s * hx + t * nx;
-        ty = s * hy + t * ny;
-        tz = s * hz + t * nz;
-        float vx, vy, vz;
-        to_voxel(field.to_voxel, state.x + settings.step * (along * hx + across * nx),
-                 state.y + settings.step * (along * hy + across * ny),
-                 state.z + settings.step * (along * hz + across * nz), vx, vy, vz);
-        int ix = nearest_voxel(vx), iy = nearest_voxel(vy), iz = nearest_voxel(vz);
-        arc.reason = LEFT_IMAGE;
-        if (ix < 0 || iy < 0 || iz < 0 || ix >= field.nx || iy >= field.ny || iz >= field.nz)
-            return arc;
-        arc.reason = NO_FOD;
-        if (settings.edge == EDGE_VOXEL && field.voxel_rows[voxel_index(field, ix, iy, iz)] < 0)
-            return arc;
-        arc.reason = LOW_AMPLITUDE;
-        mix(field, settings, interpolant, fod, vx, vy, vz);
-        float amplitude = positive(sharpness, value_at(fod, tx, ty, tz));
-        if (below_cutoff(settings, amplitude)) return arc;
-        float ratio = amplitude / bound;
-        density = density * (part == settings.parts - 1 ? sqrtf(ratio) : ratio);
-        if (!(density > least)) return arc;
+    for (int part = 1; part < settings.parts; part++) {
+        float next = p * turn_cosine - q * turn_sine;
+        q = p * turn_sine + q * turn_cosine;
+        p = next;
+        next = s * turn_cosine - t * turn_sine;
+        t = s * turn_sine + t * turn_cosine;
+        s = next;
+        along = along + p;
+        across = across + q;
+        bool is_here = part == which;
+        to_p = is_here ? along : to_p;
+        to_q = is_here ? across : to_q;
+        to_s = is_here ? s : to_s;
+        to_t = is_here ? t : to_t;
     }
-    Cone cone = cone_of(field, state);
-    if (may_follow(cone, index_of(cone), tx, ty, tz)) arc.reason = 0;
-    return arc;
+    Trial trial = {state.x + settings.step * (to_p * hx + to_q * nx),
+                   state.y + settings.step * (to_p * hy + to_q * ny),
+                   state.z + settings.step * (to_p * hz + to_q * nz),
+                   {to_s * hx + to_t * nx, to_s * hy + to_t * ny, to_s * hz + to_t * nz},
+                   {s * hx + t * nx, s * hy + t * ny, s * hz + t * nz},
+                   chord,
+                   least,
+                   which == last};
+    return trial;
 }
 
-// Look at seven arcs: 0, or the reason to stop.
-DEVICE int sample_arcs(const Field& field, const Settings& settings, const StreamlineState& state,
-                       const Tangents& axes, float bound, bool is_full)
+// Tell why there is no FOD at a voxel position, or 0.
+DEVICE int missing_at(const Field& field, const Settings& settings, float vx, float vy, float vz)
 {
-    bool none = true;
-#pragma unroll 1
-    for (int k = 0; k < ARCS_AHEAD; k++) {
-        if (!none && is_full) continue;
-        Turn azimuth = turn_of((float)k / (float)(ARCS_AHEAD - 1) - 0.5f);
-        float down = k ? settings.ring_height : STRAIGHT;
-        int reason = try_arc(field, settings, state, axes, bound, down, azimuth, -1.0f).reason;
-        if (reason == NO_FOD || reason == LEFT_IMAGE) return reason;
-        none = none && reason != 0;
-    }
-    return none ? LOW_AMPLITUDE : 0;
+    int ix = nearest_voxel(vx), iy = nearest_voxel(vy), iz = nearest_voxel(vz);
+    if (ix < 0 || iy < 0 || iz < 0 || ix >= field.nx || iy >= field.ny || iz >= field.nz)
+        return LEFT_IMAGE;
+    if (settings.edge != EDGE_VOXEL) return 0;
+    return field.voxel_rows[voxel_index(field, ix, iy, iz)] < 0 ? NO_FOD : 0;
 }
 
-// Take the next part of an arc, or draw the next arc; see the table of algorithms. AGAIN where
-// proposals are rejected.
+// Go on after a trial, for which the lane has the FOD unless it is missing: to the next amplitude, to
+// the next arc, or along this one. Return the reason to stop, or 0.
+DEVICE int judge(const Field& field, const Settings& settings, StreamlineState& state,
+                 const Trial& trial, int missing)
+{
+    bool ahead = state.n_proposals < ARCS_AHEAD, is_first = state.part == 0, good = false;
+    float density = is_first ? 1.0f : state.density, end = is_first ? 1.0f : state.end;
+    if (!missing) {
+        float amplitude = positive(
+            sharpness_of(settings),
+            amplitude_of_lane(lane_of(), trial.tangent.x, trial.tangent.y, trial.tangent.z));
+        float ratio = amplitude / state.bound;
+        if (trial.is_end)
+            end = sqrtf(ratio);
+        else
+            density = density * ratio;
+        good = !below_cutoff(settings, amplitude) && density * end > trial.least;
+    }
+    state.density = density;
+    state.end = end;
+    state.part++;
+    if (good && state.part < settings.parts) return 0;
+    state.part = 0;
+    state.n_proposals++;
+    if (good) {
+        Cone cone = cone_of(field, state);
+        good = may_follow(cone, index_of(cone), trial.end.x, trial.end.y, trial.end.z);
+    }
+    if (ahead) {
+        if (missing) return missing;
+        state.has_arcs = state.has_arcs || good;
+        if (state.has_arcs && state.is_full) state.n_proposals = ARCS_AHEAD;
+        return state.n_proposals == ARCS_AHEAD && !state.has_arcs ? LOW_AMPLITUDE : 0;
+    }
+    if (good) {
+        face(state, trial.chord.x, trial.chord.y, trial.chord.z);
+        state.task = MOVE;
+        return 0;
+    }
+    return state.n_proposals == ARCS_AHEAD + MAX_PROPOSALS ? LOW_AMPLITUDE : 0;
+}
+
+// Take the next part of an arc, or begin to try arcs; see the table of algorithms.
 DEVICE int arc_direction(const Field& field, const Settings& settings, Interpolant& interpolant,
-                         StreamlineState& state, unsigned int stream)
+                         StreamlineState& state, unsigned int)
 {
+    Tissue& tissue = state.tissue;
+    if (tissue.depth)  // trials take the place of the FOD here
+        tissue.arrival_value =
+            amplitude_of_lane(lane_of(), tissue.arrival_x, tissue.arrival_y, tissue.arrival_z);
     if (state.steps % settings.parts) {
-        Vector u = mirrored(state.ux, state.uy, state.uz, state.hx, state.hy, state.hz);
-        face(state, u.x, u.y, u.z);
+        turn_within_arc(state);
         return 0;
     }
     face(state, state.hx, state.hy, state.hz);
-    Tangents axes = tangents_of(state.ux, state.uy, state.uz);
-    if (state.n_proposals == 0) {
-        if (is_in_doubt(field, settings, interpolant, state)) {
-            state.task = WEIGH;
-            return AGAIN;
-        }
-        bool is_full;
-        state.bound =
-            positive(sharpness_of(settings), bound_around(field, settings, state, is_full));
-        int reason = sample_arcs(field, settings, state, axes, state.bound, is_full);
-        if (reason) return reason;
+    if (is_in_doubt(field, settings, interpolant, state)) {
+        state.task = WEIGH;
+        return AGAIN;
     }
-    Words words =
-        philox_block(stream, (unsigned int)state.steps, state.n_proposals / PROPOSALS_A_BLOCK,
-                     state.purpose, settings.key_0, settings.key_1);
-    state.n_proposals += PROPOSALS_A_BLOCK;
-#pragma unroll 1
-    for (int attempt = 0; attempt < PROPOSALS_A_BLOCK; attempt++) {
-        unsigned int first = attempt ? words.r2 : words.r0, second = attempt ? words.r3 : words.r1;
-        float down = settings.cone_height * (((float)(first >> 12) + 0.5f) * UNIT_20);
-        Turn azimuth = turn_of(((float)(second >> 12) + 0.5f) * UNIT_20 - 0.5f);
-        float chance = (float)(((first & 4095u) << 12) | (second & 4095u)) * UNIT_24;
-        float least = chance;
-        for (int k = 0; k < settings.parts; k++) least = least * chance;
-        Arc arc = try_arc(field, settings, state, axes, state.bound, down, azimuth, least);
-        if (arc.reason) continue;
-        face(state, arc.chord.x, arc.chord.y, arc.chord.z);
-        return 0;
-    }
-    return state.n_proposals >= MAX_PROPOSALS ? LOW_AMPLITUDE : AGAIN;
+    find_bound(field, settings, state);
+    state.part = 0;
+    state.has_arcs = false;
+    state.task = TRY;
+    return AGAIN;
 }

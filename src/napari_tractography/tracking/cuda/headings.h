@@ -12,6 +12,13 @@ DEVICE Vector mirrored(float x, float y, float z, float ax, float ay, float az)
     return v;
 }
 
+// Turn from the chord of a part of an arc to that of the next.
+DEVICE void turn_within_arc(StreamlineState& state)
+{
+    Vector u = mirrored(state.ux, state.uy, state.uz, state.hx, state.hy, state.hz);
+    face(state, u.x, u.y, u.z);
+}
+
 DEVICE void head_on(StreamlineState& state)
 {
     state.hx = state.ux;

@@ -240,7 +240,7 @@ DEVICE bool is_held_back(const Settings& settings, const StreamlineState& state)
 DEVICE void check(const Field& field, const Settings& settings, const Interpolant& interpolant,
                   StreamlineState& state, unsigned int stream)
 {
-    bool starts = state.purpose == PURPOSE_START;
+    bool starts = settings.curved || state.purpose == PURPOSE_START;  // arcs are drawn elsewhere
     if (!starts && (is_held_back(settings, state) || fades(field, settings, state, stream))) {
         state.task = PROPOSE;
         return;

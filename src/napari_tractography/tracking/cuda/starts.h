@@ -3,15 +3,25 @@
 
 #include "algorithms.h"
 
-// Find the FOD at the last point; return the reason to stop there, or 0.
+// Find the FOD at the last point, or at one of an arc that is tried; return the reason to stop there,
+// or 0.
 DEVICE int arrive(const Field& field, const Settings& settings, Interpolant& interpolant,
-                  StreamlineState& state)
+                  StreamlineState& state, unsigned int stream)
 {
+    bool tries = settings.curved && state.task == TRY;
+    Trial trial;
     int last[3] = {interpolant.cell[0], interpolant.cell[1], interpolant.cell[2]};
     SharedFod fod = own_fod();
     float vx, vy, vz;
-    to_voxel(field.to_voxel, state.x, state.y, state.z, vx, vy, vz);
-    mix(field, settings, interpolant, fod, vx, vy, vz);
+    if (tries) {
+        trial = next_trial(settings, state, stream);
+        to_voxel(field.to_voxel, trial.x, trial.y, trial.z, vx, vy, vz);
+    } else {
+        to_voxel(field.to_voxel, state.x, state.y, state.z, vx, vy, vz);
+    }
+    int missing = tries ? missing_at(field, settings, vx, vy, vz) : 0;
+    if (!missing) mix(field, settings, interpolant, fod, vx, vy, vz);
+    if (tries) return judge(field, settings, state, trial, missing);
     state.elsewhere = false;
     state.settled = state.settled && last[0] == interpolant.cell[0] &&
                     last[1] == interpolant.cell[1] && last[2] == interpolant.cell[2];

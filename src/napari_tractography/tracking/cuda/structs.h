@@ -225,6 +225,7 @@ enum Task {
     BEGIN,        // the next seed
     ARRIVE,       // find the FOD at the last point
     CHOOSE,       // the next direction, by another algorithm than that of proposals
+    TRY,          // find the FOD at a point of an arc, and try the arc by it
     PROPOSE,      // directions
     CHECK,        // that enough of the FOD is in the cone
     SAMPLE_CONE,  // since proposals were rejected
@@ -244,6 +245,7 @@ struct Tissue {
     int least_at;
     float least_x, least_y, least_z;        // the point there
     float arrival_x, arrival_y, arrival_z;  // direction of the step to the last point
+    float arrival_value;                    // of the FOD there, along it, where steps are arcs
     float last_x, last_y, last_z;           // the point before it
     float cropped;
     int n_reverts, furthest, n_back, n_from_there;
@@ -260,6 +262,11 @@ struct StreamlineState {
     float height;      // its amplitude, and by how much that exceeds the one that would be rejected
     float spare;
     float hx, hy, hz;  // tangent at the last point, where steps are arcs
+    int part;       // how many amplitudes of the arc that is tried are known
+    float density;  // their product over the bounds, but for that at the end, and the root of that
+    float end;
+    bool has_arcs;  // one of the arcs ahead is good
+    bool is_full;   // all voxels that arcs may come near hold an FOD
     float step;        // mm
     float length;
     float max_length;

@@ -108,13 +108,15 @@ DEVICE void begin_half_in_tissues(const Regions& regions, const Visits& visits,
 }
 
 // Record what a point lies in, to which a step leads; return the reason to stop, or 0.
-DEVICE int visit_tissues(const Regions& regions, const Interpolant& interpolant,
-                         StreamlineState& state, float x, float y, float z)
+DEVICE int visit_tissues(const Settings& settings, const Regions& regions, StreamlineState& state,
+                         float x, float y, float z)
 {
     Tissue& t = state.tissue;
     if (t.depth) {
         // Of the FOD where the last point is: the step was chosen by it.
-        float value = value_at(own_fod(), t.arrival_x, t.arrival_y, t.arrival_z);
+        float value = settings.curved
+                          ? t.arrival_value
+                          : value_at(own_fod(), t.arrival_x, t.arrival_y, t.arrival_z);
         if (t.depth == 1 || value < t.least) {
             t.least = value;
             t.least_at = state.steps;

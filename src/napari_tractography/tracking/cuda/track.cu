@@ -57,6 +57,10 @@
 #ifndef MOVERS
 #define MOVERS 4
 #endif
+// Of arcs, one lane of so many that has found one is enough to go along it.
+#ifndef ENOUGH_TO_GO
+#define ENOUGH_TO_GO 4
+#endif
 #ifndef NOTE
 #define NOTE(phase, takes_part)  // counted by the tests
 #endif
@@ -196,7 +200,7 @@ DEVICE void move(const Field& field, const Settings& settings, const Regions& re
     to_voxel(field.to_voxel, new_x, new_y, new_z, vx, vy, vz);
     int reason = enter_voxel(field, vx, vy, vz);
     if (reason) return end(state, reason);
-    if (TISSUES) reason = visit_tissues(regions, interpolant, state, new_x, new_y, new_z);
+    if (TISSUES) reason = visit_tissues(settings, regions, state, new_x, new_y, new_z);
     if (!reason && regions.n_regions)
         reason = visit_regions(regions, visits, state.half, false, new_x, new_y, new_z, state.x,
                                state.y, state.z);
@@ -223,7 +227,10 @@ DEVICE void move(const Field& field, const Settings& settings, const Regions& re
     else
         go_on(state);
     bool within_arc = !TISSUES && settings.curved && state.steps % settings.parts;
-    if (within_arc && state.task == ARRIVE) state.task = CHOOSE;
+    if (within_arc && state.task == ARRIVE) {
+        turn_within_arc(state);
+        state.task = MOVE;
+    }
     bool goes_on = settings.interpolation == NEAREST && state.settled && !state.elsewhere;
     if (goes_on && state.task == ARRIVE) state.task = MOVE;
 }
@@ -381,12 +388,26 @@ DEVICE bool is_patient(const Settings& settings, const StreamlineState& state)
 // Tell whether what a lane wants is done now: several want it, or no lane has anything else to do.
 DEVICE bool is_time(const Settings& settings, const StreamlineState& state, Task task)
 {
-    if (settings.interpolation != NEAREST) return state.task == task;
+    if (settings.interpolation != NEAREST || settings.curved) return state.task == task;
     bool patient = is_patient(settings, state);
     int enough = task == ARRIVE ? ENOUGH_TO_READ : ENOUGH_TO_SEARCH;
     unsigned int wanting = __ballot_sync(ALL_LANES, patient && state.task == task);
     bool others = __ballot_sync(ALL_LANES, !patient && state.task != IDLE) != 0;
     return state.task == task && (!patient || __popc(wanting) >= enough || !others);
+}
+
+// Tell whether enough of the active lanes have found an arc to go along it; the others try on.
+DEVICE bool are_enough_to_go(const StreamlineState& state, int n_active)
+{
+    return __popc(__ballot_sync(ALL_LANES, state.task == MOVE)) * ENOUGH_TO_GO >= n_active;
+}
+
+// Tell whether one more step is taken at once: along an arc, or where many lanes keep their direction.
+DEVICE bool goes_on(const Settings& settings, const StreamlineState& state)
+{
+    if (!settings.curved && settings.interpolation != NEAREST) return false;
+    int enough = settings.curved ? 0 : MOVERS;
+    return __popc(__ballot_sync(ALL_LANES, state.task == MOVE)) > enough;
 }
 
 // Track: the outcome of each seed, and the points of its streamline in blocks of the pool.
@@ -420,13 +441,14 @@ extern "C" __global__ void track_streamlines(const __grid_constant__ Field field
         unsigned int stream = batch.first_stream + state.seed;
         if (batch.streams && state.task != IDLE) stream = batch.streams[state.seed];
 
-        bool arrives = is_time(settings, state, ARRIVE);
+        bool tries = settings.curved && state.task == TRY;
+        bool arrives = is_time(settings, state, ARRIVE) || tries;
         NOTE(ARRIVE, arrives);
         if (arrives) {
-            int reason = arrive(field, settings, interpolant, state);
+            int reason = arrive(field, settings, interpolant, state, stream);
             if (reason)
                 end(state, reason);
-            else
+            else if (!tries)
                 prepare_choice(settings, state, batch.seed_directions + 3ll * state.seed);
         }
 #ifndef VECTORS
@@ -448,12 +470,12 @@ extern "C" __global__ void track_streamlines(const __grid_constant__ Field field
         if (chooses)
             choose(field, settings, interpolant, state, batch.seed_directions + 3ll * state.seed,
                    stream);
+        bool goes = !settings.curved || are_enough_to_go(state, n_active);
         do {
-            NOTE(MOVE, state.task == MOVE);
-            if (state.task == MOVE)
+            NOTE(MOVE, goes && state.task == MOVE);
+            if (goes && state.task == MOVE)
                 move(field, settings, regions, batch, interpolant, visits, state);
-        } while (settings.interpolation == NEAREST &&
-                 __popc(__ballot_sync(ALL_LANES, state.task == MOVE)) > MOVERS);
+        } while (goes && goes_on(settings, state));
         __syncwarp();  // or those that did not move would go through the next round apart
     }
 }

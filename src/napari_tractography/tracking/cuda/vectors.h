@@ -32,7 +32,7 @@ DEVICE float along(const StreamlineState& state, const Sized& vector)
 
 // Find the voxels around the last point; return the reason to stop there, or 0.
 DEVICE int arrive(const Field& field, const Settings& settings, Interpolant& interpolant,
-                        StreamlineState& state)
+                   StreamlineState& state, unsigned int)
 {
     float vx, vy, vz;
     to_voxel(field.to_voxel, state.x, state.y, state.z, vx, vy, vz);
