@@ -21,25 +21,27 @@ DEVICE float half_angle(float down)
     angle = angle * square + ARCSINE_5;
     angle = angle * square + ARCSINE_6;
     angle = angle * square + ARCSINE_7;
-    angle = angle * sqrtf(square);
+    angle = angle * root(square);
     return beyond ? HALF_PI - angle : angle;
 }
 
 // Find the largest bound of the voxels around a box that holds every arc: no amplitude that an arc
-// may meet exceeds it. Note whether all of them hold an FOD.
+// may meet exceeds it. Note whether all voxels that a point of one may be in hold an FOD.
 DEVICE void find_bound(const Field& field, const Settings& settings, StreamlineState& state)
 {
     bool is_nearest = settings.interpolation == NEAREST;
-    float length = settings.step * (float)settings.parts, more = is_nearest ? 0.5f : 0.0f;
+    float length = settings.step * (float)settings.parts;
     float v[3];
     to_voxel(field.to_voxel, state.x, state.y, state.z, v[0], v[1], v[2]);
-    int first[3], last[3];
+    int first[3], last[3], first_in[3], last_in[3];
 #pragma unroll
     for (int axis = 0; axis < 3; axis++) {
         const float* row = field.to_voxel + 4 * axis;
         float reach = sqrtf(row[0] * row[0] + row[1] * row[1] + row[2] * row[2]) * length + NEARLY;
-        first[axis] = floor_to_int(v[axis] - reach + more);
-        last[axis] = floor_to_int(v[axis] + reach + more) + (is_nearest ? 0 : 1);
+        first_in[axis] = nearest_voxel(v[axis] - reach);
+        last_in[axis] = nearest_voxel(v[axis] + reach);
+        first[axis] = is_nearest ? first_in[axis] : floor_to_int(v[axis] - reach);
+        last[axis] = is_nearest ? last_in[axis] : floor_to_int(v[axis] + reach) + 1;
     }
     float largest = 0.0f;
     bool is_full = true;
@@ -47,7 +49,9 @@ DEVICE void find_bound(const Field& field, const Settings& settings, StreamlineS
 #pragma unroll 1
     while (ix <= last[0]) {  // one loop, so that lanes with other boxes stay together
         int row = row_at(field, ix, iy, iz);
-        is_full = is_full && row < field.n_rows;
+        bool is_in = ix >= first_in[0] && ix <= last_in[0] && iy >= first_in[1] &&
+                     iy <= last_in[1] && iz >= first_in[2] && iz <= last_in[2];
+        is_full = is_full && (row < field.n_rows || !is_in);
         float bound = from_half(field.coefficients[(long long)row * N_PADDED + N_COEFFICIENTS]);
         largest = bound > largest ? bound : largest;
         bool ends_row = iz == last[2], ends_plane = ends_row && iy == last[1];
@@ -88,7 +92,7 @@ DEVICE Trial next_trial(const Settings& settings, const StreamlineState& state,
     int last = settings.parts - 1, which = state.part ? state.part - 1 : last;
     if (ahead) {
         down = state.n_proposals ? settings.ring_height : STRAIGHT;
-        around = (float)state.n_proposals / (float)(ARCS_AHEAD - 1) - 0.5f;
+        around = divided((float)state.n_proposals, (float)(ARCS_AHEAD - 1)) - 0.5f;
         least = -1.0f;
         which = state.part;
     }
@@ -99,11 +103,11 @@ DEVICE Trial next_trial(const Settings& settings, const StreamlineState& state,
     float ny = azimuth.cosine * axes.ay + azimuth.sine * axes.by;
     float nz = azimuth.cosine * axes.az + azimuth.sine * axes.bz;
     // Each part turns by twice the angle between its chord and the tangents at its ends.
-    float angle = half_angle(down) / (float)settings.parts;
-    Turn half = turn_of(angle / TWO_PI);
+    float angle = divided(half_angle(down), (float)settings.parts);
+    Turn half = turn_of(divided(angle, TWO_PI));
     float turn_cosine = 1.0f - 2.0f * half.sine * half.sine;
     float turn_sine = 2.0f * half.sine * half.cosine;
-    float shortening = half.sine / angle;
+    float shortening = divided(half.sine, angle);
     // Chord, tangent and position, along the heading and across.
     float p = shortening * half.cosine, q = shortening * half.sine, s = turn_cosine, t = turn_sine;
     float along = p, across = q, to_p = p, to_q = q, to_s = s, to_t = t;

@@ -7,7 +7,7 @@
 // A vector mirrored in the line along another, a, of any length.
 DEVICE Vector mirrored(float x, float y, float z, float ax, float ay, float az)
 {
-    float twice = 2.0f * (x * ax + y * ay + z * az) / (ax * ax + ay * ay + az * az);
+    float twice = divided(2.0f * (x * ax + y * ay + z * az), ax * ax + ay * ay + az * az);
     Vector v = {twice * ax - x, twice * ay - y, twice * az - z};
     return v;
 }

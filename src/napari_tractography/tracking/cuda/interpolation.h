@@ -123,7 +123,7 @@ DEVICE void weigh_corners(float vx, float vy, float vz, float* weights)
 // that is asked for.
 template <class AnyFod>
 DEVICE void mix(const Field& field, const Settings& settings, Interpolant& interpolant, AnyFod& fod,
-                float vx, float vy, float vz)
+                float vx, float vy, float vz, bool with_mass = true)
 {
     bool is_other = enter_cell(field, settings, interpolant, vx, vy, vz);
     int corner = 0;
@@ -155,7 +155,7 @@ DEVICE void mix(const Field& field, const Settings& settings, Interpolant& inter
             if (first + c == N_COEFFICIENTS) interpolant.bound = totals[c];
         }
     }
-    if (settings.min_probability > 0.0f) {
+    if (settings.min_probability > 0.0f && with_mass) {
         float total = 0.0f;
         if (settings.interpolation == NEAREST) {
             total = field.masses[interpolant.rows[0]];

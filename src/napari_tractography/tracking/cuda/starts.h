@@ -20,7 +20,8 @@ DEVICE int arrive(const Field& field, const Settings& settings, Interpolant& int
         to_voxel(field.to_voxel, state.x, state.y, state.z, vx, vy, vz);
     }
     int missing = tries ? missing_at(field, settings, vx, vy, vz) : 0;
-    if (!missing) mix(field, settings, interpolant, fod, vx, vy, vz);
+    bool with_mass = !tries || settings.interpolation == NEAREST;  // which keeps it within a voxel
+    if (!missing) mix(field, settings, interpolant, fod, vx, vy, vz, with_mass);
     if (tries) return judge(field, settings, state, trial, missing);
     state.elsewhere = false;
     state.settled = state.settled && last[0] == interpolant.cell[0] &&

@@ -266,7 +266,7 @@ struct StreamlineState {
     float density;  // their product over the bounds, but for that at the end, and the root of that
     float end;
     bool has_arcs;  // one of the arcs ahead is good
-    bool is_full;   // all voxels that arcs may come near hold an FOD
+    bool is_full;   // all voxels that a point of an arc may be in hold an FOD
     float step;        // mm
     float length;
     float max_length;

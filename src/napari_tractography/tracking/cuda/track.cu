@@ -402,6 +402,13 @@ DEVICE bool are_enough_to_go(const StreamlineState& state, int n_active)
     return __popc(__ballot_sync(ALL_LANES, state.task == MOVE)) * ENOUGH_TO_GO >= n_active;
 }
 
+// Tell whether there is nothing to do but to try more amplitudes of arcs.
+DEVICE bool only_tries(const StreamlineState& state, int n_active)
+{
+    bool others = state.task != TRY && state.task != MOVE && state.task != IDLE;
+    return !__ballot_sync(ALL_LANES, others) && !are_enough_to_go(state, n_active);
+}
+
 // Tell whether one more step is taken at once: along an arc, or where many lanes keep their direction.
 DEVICE bool goes_on(const Settings& settings, const StreamlineState& state)
 {
@@ -441,16 +448,18 @@ extern "C" __global__ void track_streamlines(const __grid_constant__ Field field
         unsigned int stream = batch.first_stream + state.seed;
         if (batch.streams && state.task != IDLE) stream = batch.streams[state.seed];
 
-        bool tries = settings.curved && state.task == TRY;
-        bool arrives = is_time(settings, state, ARRIVE) || tries;
-        NOTE(ARRIVE, arrives);
-        if (arrives) {
-            int reason = arrive(field, settings, interpolant, state, stream);
-            if (reason)
-                end(state, reason);
-            else if (!tries)
-                prepare_choice(settings, state, batch.seed_directions + 3ll * state.seed);
-        }
+        do {
+            bool tries = settings.curved && state.task == TRY;
+            bool arrives = is_time(settings, state, ARRIVE) || tries;
+            NOTE(ARRIVE, arrives);
+            if (arrives) {
+                int reason = arrive(field, settings, interpolant, state, stream);
+                if (reason)
+                    end(state, reason);
+                else if (!tries)
+                    prepare_choice(settings, state, batch.seed_directions + 3ll * state.seed);
+            }
+        } while (settings.curved && only_tries(state, n_active));
 #ifndef VECTORS
         unsigned int waiting = __ballot_sync(ALL_LANES, state.task == PROPOSE);
         while (waiting) {
