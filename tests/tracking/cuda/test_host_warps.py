@@ -127,6 +127,22 @@ def test_lanes_do_not_wait_for_the_slowest_of_their_warp(warps, changes, wanted)
         assert lanes / entries == pytest.approx(n_lanes, rel=0.1), phase
 
 
+def test_lanes_try_arcs_side_by_side(warps):
+    """Each finds the FOD for an amplitude of its arc; few wait until enough go along theirs."""
+    fod = make_phantom("cross", lmax=6)
+    seeds = Seeds.in_mask(fod.support, fod.grid, 1000)
+    plan = plan_of(fod, seeds, SHORT.replace(algorithm="ifod2", interpolation="trilinear"))
+    phases_of(warps)
+    found = track_on_host(warps, plan, grid=1, block=WARP_SIZE)
+    phases = phases_of(warps)
+    n_arcs = found.n_points - len(found)
+    wanted = {"ARRIVE": (0.386, 28.5), "CHOOSE": (0.119, 8.5), "MOVE": (0.318, 9.4)}
+    for phase, (n_entries, n_lanes) in wanted.items():
+        entries, lanes = phases[phase]
+        assert entries / n_arcs == pytest.approx(n_entries, rel=0.1), phase
+        assert lanes / entries == pytest.approx(n_lanes, rel=0.1), phase
+
+
 def test_the_lanes_of_a_warp_have_as_much_memory_in_common_as_is_asked_for(warps):
     assert warps.size_of_common() == kernels.common_bytes(lmax=6)
     assert warps.lanes_of_warp() == kernels.WARP == WARP_SIZE

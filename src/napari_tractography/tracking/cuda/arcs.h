@@ -1,7 +1,7 @@
 // Arcs, drawn by the FOD along them. Twin of cpu/arcs.py, where the method is explained.
 //
-// Lanes try arcs side by side, as there: in each round of the loop of track.cu each finds the FOD where
-// it wants one, at the beginning of an arc or at a point of one that it tries, its first or its fifth.
+// Lanes try arcs side by side, as there. In each round of the loop of track.cu a lane finds the FOD where
+// it wants one: where an arc begins, or at a point of the arc that it tries, the first or the fifth.
 #pragma once
 
 #include "headings.h"
