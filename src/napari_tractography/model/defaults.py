@@ -45,7 +45,6 @@ class FodLike(Protocol):
 
     input_kind: InputKind
     is_asymmetric: bool
-    vectors: Any
 
     def overview_values(self) -> NDArray[np.float32]:
         """Return the largest amplitude of each voxel, of inputs that tell."""
@@ -53,6 +52,10 @@ class FodLike(Protocol):
     @property
     def values(self) -> NDArray[np.float32]:
         """(n_voxels, n_coefficients) float32."""
+
+    @property
+    def vectors(self) -> Any:
+        """Numbers of an input that is followed by them, None of others."""
 
     def sample_matrix(self, unit_directions: ArrayLike) -> NDArray[np.float64]:
         """Return the matrix that gives amplitudes along unit vectors."""
