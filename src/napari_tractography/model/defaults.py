@@ -167,14 +167,14 @@ def _floor(fod: FodLike, row: Algorithm, strong: float) -> tuple[float, str]:
     """Return the minimum amplitude that suits an FOD, and why."""
     kind = fod.input_kind
     floor, why = kind.floor, kind.floor_reason
-    is_expanded = kind.floor_expanded is not None and follows_coefficients(row, kind)
-    if kind.floor_expanded is not None and is_expanded:
+    is_expanded = follows_coefficients(row, kind)
+    if is_expanded and kind.floor_expanded is not None:
         floor, why = kind.floor_expanded, kind.floor_expanded_reason
     if not (kind.is_absolute or USUAL_STRONG[0] <= strong <= USUAL_STRONG[1]):
         fraction = FLOOR_FRACTION * floor / SH.floor
         floor = rounded(fraction * strong, 2)
         why = f"{fraction:g} of its strong peaks, {rounded(strong, 2):g}"
-    noise = kind.noise(fod.vectors.numbers) if kind.noise is not None and is_expanded else 0.0
+    noise = kind.noise(fod.vectors.numbers) if is_expanded and kind.noise is not None else 0.0
     return (rounded(noise, 2), kind.noise_reason) if noise > floor else (floor, why)
 
 

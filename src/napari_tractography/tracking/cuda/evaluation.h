@@ -146,6 +146,71 @@ DEVICE float convolved_at(const AnyFod& c, const float* numbers, float x, float 
     return value;
 }
 
+// A polynomial in v, its first and half its second derivative.
+struct Polynomial {
+    float value, first, second;
+};
+
+// Multiply by v, and add the next coefficient.
+DEVICE void append(Polynomial& p, float v, float coefficient)
+{
+    p.second = p.second * v + p.first;
+    p.first = p.first * v + p.value;
+    p.value = p.value * v + coefficient;
+}
+
+// From a polynomial in v to a function of z and its derivatives, with the factor z where there is one.
+DEVICE Polynomial in_z(const Polynomial& p, bool times_z, float z, float w)
+{
+    if (times_z) {
+        Polynomial odd = {p.value * z, p.value + 2.0f * w * p.first,
+                          6.0f * z * p.first + 4.0f * w * z * (p.second + p.second)};
+        return odd;
+    }
+    Polynomial even = {p.value, 2.0f * z * p.first,
+                       2.0f * p.first + 4.0f * w * (p.second + p.second)};
+    return even;
+}
+
+// Real and imaginary part of (x + i y)^m, and of the two powers before.
+struct Powers {
+    float re, im, re_1, im_1, re_2, im_2;
+};
+
+DEVICE Powers first_power(float x, float y)
+{
+    Powers powers = {x, y, 1.0f, 0.0f, 0.0f, 0.0f};
+    return powers;
+}
+
+DEVICE void raise(Powers& z, float x, float y)
+{
+    z.re_2 = z.re_1;
+    z.im_2 = z.im_1;
+    z.re_1 = z.re;
+    z.im_1 = z.im;
+    z.re = x * z.re_1 - y * z.im_1;
+    z.im = x * z.im_1 + y * z.re_1;
+}
+
+// What order m adds, of functions of z by the cosine and by the sine. Of the powers 0 and -1, which are 1
+// and 0, no multiples are taken.
+DEVICE Derivatives terms_of(int m, const Polynomial& p, const Polynomial& q, const Powers& z)
+{
+    float order = (float)m, pairs = (float)(m * (m - 1));
+    Derivatives d;
+    d.value = p.value * z.re + q.value * z.im;
+    d.gx = m > 1 ? order * (p.value * z.re_1 + q.value * z.im_1) : p.value;
+    d.gy = m > 1 ? order * (q.value * z.re_1 - p.value * z.im_1) : q.value;
+    d.gz = p.first * z.re + q.first * z.im;
+    d.hxx = m > 2 ? pairs * (p.value * z.re_2 + q.value * z.im_2) : m > 1 ? pairs * p.value : 0.0f;
+    d.hxy = m > 2 ? pairs * (q.value * z.re_2 - p.value * z.im_2) : m > 1 ? pairs * q.value : 0.0f;
+    d.hxz = m > 1 ? order * (p.first * z.re_1 + q.first * z.im_1) : p.first;
+    d.hyz = m > 1 ? order * (q.first * z.re_1 - p.first * z.im_1) : q.first;
+    d.hzz = p.second * z.re + q.second * z.im;
+    return d;
+}
+
 // The FOD at a unit vector, and its derivatives.
 template <class AnyFod>
 DEVICE Derivatives derivatives_at(const AnyFod& c, float x, float y, float z)
@@ -156,77 +221,38 @@ DEVICE Derivatives derivatives_at(const AnyFod& c, float x, float y, float z)
     FOR_EACH_PARITY
     {
         float v = w - shift_of(0);
-        float p0 = c[at++], p1 = 0.0f, p2 = 0.0f;  // value, first and half the second derivative
+        Polynomial p = {c[at++], 0.0f, 0.0f};
 #pragma unroll
-        for (int k = 0; k < largest / 2; k++) {
-            p2 = p2 * v + p1;
-            p1 = p1 * v + p0;
-            p0 = p0 * v + c[at++];
-        }
-        if (largest == LMAX) {
-            d.value = p0;
-            d.gz = 2.0f * z * p1;
-            d.hzz = 2.0f * p1 + 4.0f * w * (p2 + p2);
-        } else {  // with the factor z
-            d.value = d.value + p0 * z;
-            d.gz = d.gz + (p0 + 2.0f * w * p1);
-            d.hzz = d.hzz + (6.0f * z * p1 + 4.0f * w * z * (p2 + p2));
-        }
-        float re = x, im = y;            // of (x + i y)^m
-        float re_1 = 1.0f, im_1 = 0.0f;  // of the power m - 1
-        float re_2 = 0.0f, im_2 = 0.0f;  // of the power m - 2
+        for (int k = 0; k < largest / 2; k++) append(p, v, c[at++]);
+        p = in_z(p, largest & 1, z, w);
+        d.value = d.value + p.value;
+        d.gz = d.gz + p.first;
+        d.hzz = d.hzz + p.second;
+        Powers powers = first_power(x, y);
 #pragma unroll
         for (int m = 1; m <= largest; m++) {
             v = w - shift_of(m);
-            float q0 = c[at + 1], q1 = 0.0f, q2 = 0.0f;
-            p0 = c[at];
-            p1 = p2 = 0.0f;
+            Polynomial q = {c[at + 1], 0.0f, 0.0f};
+            p = {c[at], 0.0f, 0.0f};
             at += 2;
 #pragma unroll
             for (int k = 0; k < (largest - m) / 2; k++) {
-                p2 = p2 * v + p1;
-                p1 = p1 * v + p0;
-                p0 = p0 * v + c[at];
-                q2 = q2 * v + q1;
-                q1 = q1 * v + q0;
-                q0 = q0 * v + c[at + 1];
+                append(p, v, c[at]);
+                append(q, v, c[at + 1]);
                 at += 2;
             }
-            // From polynomials in v to functions of z, with the factor z where there is one.
-            if ((largest - m) & 1) {
-                float slope = 2.0f * w, bend = 4.0f * w * z;
-                p2 = 6.0f * z * p1 + bend * (p2 + p2);
-                q2 = 6.0f * z * q1 + bend * (q2 + q2);
-                p1 = p0 + slope * p1;
-                q1 = q0 + slope * q1;
-                p0 = p0 * z;
-                q0 = q0 * z;
-            } else {
-                float slope = 2.0f * z, bend = 4.0f * w;
-                p2 = 2.0f * p1 + bend * (p2 + p2);
-                q2 = 2.0f * q1 + bend * (q2 + q2);
-                p1 = slope * p1;
-                q1 = slope * q1;
-            }
-            float order = (float)m, pairs = (float)(m * (m - 1));
-            d.value = d.value + (p0 * re + q0 * im);
-            d.gz = d.gz + (p1 * re + q1 * im);
-            d.hzz = d.hzz + (p2 * re + q2 * im);
-            // Of the powers 0 and -1, which are 1 and 0, no multiples are taken.
-            d.gx = d.gx + (m > 1 ? order * (p0 * re_1 + q0 * im_1) : p0);
-            d.gy = d.gy + (m > 1 ? order * (q0 * re_1 - p0 * im_1) : q0);
-            d.hxz = d.hxz + (m > 1 ? order * (p1 * re_1 + q1 * im_1) : p1);
-            d.hyz = d.hyz + (m > 1 ? order * (q1 * re_1 - p1 * im_1) : q1);
-            if (m > 1) {
-                d.hxx = d.hxx + pairs * (m > 2 ? p0 * re_2 + q0 * im_2 : p0);
-                d.hxy = d.hxy + pairs * (m > 2 ? q0 * re_2 - p0 * im_2 : q0);
-            }
-            re_2 = re_1;
-            im_2 = im_1;
-            re_1 = re;
-            im_1 = im;
-            re = x * re_1 - y * im_1;
-            im = x * im_1 + y * re_1;
+            bool times_z = (largest - m) & 1;
+            Derivatives term = terms_of(m, in_z(p, times_z, z, w), in_z(q, times_z, z, w), powers);
+            d.value = d.value + term.value;
+            d.gx = d.gx + term.gx;
+            d.gy = d.gy + term.gy;
+            d.gz = d.gz + term.gz;
+            d.hxx = d.hxx + term.hxx;
+            d.hxy = d.hxy + term.hxy;
+            d.hxz = d.hxz + term.hxz;
+            d.hyz = d.hyz + term.hyz;
+            d.hzz = d.hzz + term.hzz;
+            raise(powers, x, y);
         }
     }
     return d;

@@ -95,18 +95,9 @@ SELDOM Derivatives derivatives_of_lane(int owner, float x, float y, float z)
     SharedFod c = fod_of_lane(owner);
     if (N_LANES == 1) return derivatives_at(c, x, y, z);
     int m = lane_of() < LMAX ? lane_of() : LMAX;
-    float re = x, im = y;            // of (x + i y)^m, for m = 0 not used
-    float re_1 = 1.0f, im_1 = 0.0f;  // of the power m - 1
-    float re_2 = 0.0f, im_2 = 0.0f;  // of the power m - 2
+    Powers powers = first_power(x, y);
 #pragma unroll 1
-    for (int power = 1; power < m; power++) {
-        re_2 = re_1;
-        im_2 = im_1;
-        re_1 = re;
-        im_1 = im;
-        re = x * re_1 - y * im_1;
-        im = x * im_1 + y * re_1;
-    }
+    for (int power = 1; power < m; power++) raise(powers, x, y);
     float w = z * z, v = w - divided(1.0f, (float)(m + 2));
     int at = 0;
     Derivatives d = {0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f};
@@ -118,48 +109,19 @@ SELDOM Derivatives derivatives_of_lane(int owner, float x, float y, float z)
         for (int order = 0; order < m; order++)
             mine += (order > 0 ? 2 : 1) * ((largest - order) / 2 + 1);
         at += (largest + 1) * (largest + 2) / 2;
-        float p0 = c[mine], p1 = 0.0f, p2 = 0.0f;  // value, first and half the second derivative
-        float q0 = c[mine + width - 1], q1 = 0.0f, q2 = 0.0f;
+        Polynomial p = {c[mine], 0.0f, 0.0f}, q = {c[mine + width - 1], 0.0f, 0.0f};
 #pragma unroll 1
         for (int k = 0; k < (largest - m) / 2; k++) {
             mine += width;
-            p2 = p2 * v + p1;
-            p1 = p1 * v + p0;
-            p0 = p0 * v + c[mine];
-            q2 = q2 * v + q1;
-            q1 = q1 * v + q0;
-            q0 = q0 * v + c[mine + width - 1];
+            append(p, v, c[mine]);
+            append(q, v, c[mine + width - 1]);
         }
-        // From polynomials in v to functions of z, with the factor z where there is one.
-        if ((largest - m) & 1) {
-            float slope = 2.0f * w, bend = 4.0f * w * z;
-            p2 = 6.0f * z * p1 + bend * (p2 + p2);
-            q2 = 6.0f * z * q1 + bend * (q2 + q2);
-            p1 = p0 + slope * p1;
-            q1 = q0 + slope * q1;
-            p0 = p0 * z;
-            q0 = q0 * z;
-        } else {
-            float slope = 2.0f * z, bend = 4.0f * w;
-            p2 = 2.0f * p1 + bend * (p2 + p2);
-            q2 = 2.0f * q1 + bend * (q2 + q2);
-            p1 = slope * p1;
-            q1 = slope * q1;
-        }
-        // Of the powers 0 and -1, which are 1 and 0, no multiples are taken.
-        float order = (float)m, pairs = (float)(m * (m - 1));
-        Derivatives term = {p0 * re + q0 * im,
-                            m > 1 ? order * (p0 * re_1 + q0 * im_1) : p0,
-                            m > 1 ? order * (q0 * re_1 - p0 * im_1) : q0,
-                            p1 * re + q1 * im,
-                            pairs * (m > 2 ? p0 * re_2 + q0 * im_2 : p0),
-                            pairs * (m > 2 ? q0 * re_2 - p0 * im_2 : q0),
-                            m > 1 ? order * (p1 * re_1 + q1 * im_1) : p1,
-                            m > 1 ? order * (q1 * re_1 - p1 * im_1) : q1,
-                            p2 * re + q2 * im};
-        d.value = d.value + from_lane(p0, 0);
-        d.gz = d.gz + from_lane(p1, 0);
-        d.hzz = d.hzz + from_lane(p2, 0);
+        p = in_z(p, (largest - m) & 1, z, w);
+        q = in_z(q, (largest - m) & 1, z, w);
+        Derivatives term = terms_of(m, p, q, powers);
+        d.value = d.value + from_lane(p.value, 0);
+        d.gz = d.gz + from_lane(p.first, 0);
+        d.hzz = d.hzz + from_lane(p.second, 0);
 #pragma unroll 1
         for (int other = 1; other <= largest; other++) {
             d.value = d.value + from_lane(term.value, other);
