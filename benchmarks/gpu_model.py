@@ -312,14 +312,19 @@ def phase_of_line() -> dict[int, str]:
 
 def runs_of(block: Block, chain: tuple[Place, ...], counts: Counts) -> float:
     """Return how many lanes run a block, as a line of it and the calls that lead there say."""
-    n = float(counts.lines.get(chain[0], np.inf))  # unknown where the host has other code
+    while len(chain) > 1 and chain[0] not in counts.lines:
+        chain = chain[1:]  # the host has other code there, and comes to the call
+    n = float(counts.lines.get(chain[0], np.inf))
     if not block.repeats(chain):
         n = min(n, float(counts.entries.get(chain[0], np.inf)))
     outer = chain[-1]
-    if block.function and FUNCTION_OF[outer] != block.function:
-        # Called from there, the compiler does not say in which line: once each time.
-        own = (n for place, n in counts.entries.items() if FUNCTION_OF.get(place) == block.function)
-        n *= min(1.0, max(own) / max(counts.entries.get(outer, 0), 1))
+    if block.function:
+        own = max(n for at, n in counts.entries.items() if FUNCTION_OF.get(at) == block.function)
+        if FUNCTION_OF[outer] != block.function:
+            # Called from there, the compiler does not say in which line: once each time.
+            n *= min(1.0, own / max(counts.entries.get(outer, 0), 1))
+        if not any(loop[0].function == block.function for loop in block.loops):
+            n = min(n, own)
     for inner, call in itertools.pairwise(chain):
         # A call behind a condition in its line is made less often than the line is reached.
         n *= min(1.0, counts.calls(call) / max(counts.entries.get(inner, 0), 1))

@@ -122,7 +122,8 @@ extern "C" __attribute__((no_instrument_function)) void __cyg_profile_func_enter
     if (function == (void*)&arrive) n_calls[0]++;
     if (function == (void*)&read_eight) n_calls[1]++;
     if (function == (void*)&philox_block) n_calls[2]++;
-    if (function == (void*)&value_at<SharedFod>) n_calls[3]++;
+    if (function == (void*)&values_at<1, SharedFod>) n_calls[3]++;
+    if (function == (void*)&values_at<PROPOSALS_A_BLOCK, SharedFod>) n_calls[3] += PROPOSALS_A_BLOCK;
 }
 
 extern "C" __attribute__((no_instrument_function)) void __cyg_profile_func_exit(void*, void*) {}

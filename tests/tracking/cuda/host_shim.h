@@ -1,6 +1,7 @@
 // Enough of CUDA for g++ to compile the kernels for the host, a thread after the other.
 
 #include <math.h>
+#include <string.h>
 
 #define __global__
 #define __grid_constant__
@@ -35,6 +36,13 @@ static unsigned short to_half(float value)
     // The last digit counts 2^(exponent - 10); a carry goes on into the exponent.
     unsigned int digits = (unsigned int)nearbyintf(ldexpf(size, 10 - exponent));
     return (unsigned short)(sign | (((exponent + 14) << 10) + digits));
+}
+
+static float __uint_as_float(unsigned int bits)
+{
+    float value;
+    memcpy(&value, &bits, sizeof value);
+    return value;
 }
 
 struct Index {

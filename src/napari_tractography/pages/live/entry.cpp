@@ -41,13 +41,18 @@ static struct {
 } blockIdx, blockDim, gridDim, threadIdx;
 static float4 commons[1 << 10];
 
+static float __uint_as_float(unsigned int bits)
+{
+    float value;
+    __builtin_memcpy(&value, &bits, sizeof(value));
+    return value;
+}
+
 // Exact: a half float's digits, scaled by 2^112. Tables hold no infinite numbers.
 static float from_half(unsigned short bits)
 {
     unsigned int wide = (unsigned int)(bits & 0x7FFFu) << 13;
-    float found;
-    __builtin_memcpy(&found, &wide, sizeof(found));
-    found *= 5.192296858534828e33f;
+    float found = __uint_as_float(wide) * 5.192296858534828e33f;
     return bits & 0x8000u ? -found : found;
 }
 

@@ -84,8 +84,8 @@ DEVICE Trial next_trial(const Settings& settings, const StreamlineState& state,
                      state.purpose, settings.key_0, settings.key_1);
     bool is_second = proposal % PROPOSALS_A_BLOCK;
     unsigned int first = is_second ? words.r2 : words.r0, second = is_second ? words.r3 : words.r1;
-    float down = settings.cone_height * (((float)(first >> 12) + 0.5f) * UNIT_20);
-    float around = ((float)(second >> 12) + 0.5f) * UNIT_20 - 0.5f;
+    float down = settings.cone_height * middle_of(first, 0.0f);
+    float around = middle_of(second, 0.5f);
     float chance = (float)(((first & 4095u) << 12) | (second & 4095u)) * UNIT_24;
     float least = chance;
     for (int k = 0; k < settings.parts; k++) least = least * chance;

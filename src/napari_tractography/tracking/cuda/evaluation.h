@@ -59,38 +59,66 @@ DEVICE float shift_of(int m)
 #define FOR_EACH_PARITY const int largest = LMAX;
 #endif
 
-// The FOD at a unit vector, without any positivity.
-template <class AnyFod> DEVICE float value_at(const AnyFod& c, float x, float y, float z)
+// The FOD at several unit vectors, without any positivity: each coefficient is read once.
+template <int N, class AnyFod>
+DEVICE void values_at(const AnyFod& c, const float* x, const float* y, const float* z, float* values)
 {
-    float w = z * z, value = 0.0f;
+    float w[N], re[N], im[N], first[N], cosine[N], sine[N];
     int at = 0;
+#define FOR_EACH_VECTOR _Pragma("unroll") for (int n = 0; n < N; n++)
+    FOR_EACH_VECTOR w[n] = z[n] * z[n];
     FOR_EACH_PARITY
     {
-        float v = w - shift_of(0);
-        float first = c[at++];
+        float coefficient = c[at++];
+        FOR_EACH_VECTOR first[n] = coefficient;
 #pragma unroll
-        for (int k = 0; k < largest / 2; k++) first = first * v + c[at++];
-        value = largest == LMAX ? first : value + first * z;
-        float re = x, im = y;  // of (x + i y)^m
+        for (int k = 0; k < largest / 2; k++) {
+            coefficient = c[at++];
+            FOR_EACH_VECTOR first[n] = first[n] * (w[n] - shift_of(0)) + coefficient;
+        }
+        FOR_EACH_VECTOR
+        {
+            values[n] = largest == LMAX ? first[n] : values[n] + first[n] * z[n];
+            re[n] = x[n];  // of (x + i y)^m
+            im[n] = y[n];
+        }
 #pragma unroll
         for (int m = 1; m <= largest; m++) {
-            v = w - shift_of(m);
-            float cosine = c[at], sine = c[at + 1];
+            FOR_EACH_VECTOR
+            {
+                cosine[n] = c[at];
+                sine[n] = c[at + 1];
+            }
             at += 2;
 #pragma unroll
             for (int k = 0; k < (largest - m) / 2; k++) {
-                cosine = cosine * v + c[at];
-                sine = sine * v + c[at + 1];
+                FOR_EACH_VECTOR
+                {
+                    float v = w[n] - shift_of(m);
+                    cosine[n] = cosine[n] * v + c[at];
+                    sine[n] = sine[n] * v + c[at + 1];
+                }
                 at += 2;
             }
-            float term = cosine * re + sine * im;
-            if ((largest - m) & 1) term = term * z;
-            value = value + term;
-            float next = x * re - y * im;
-            im = x * im + y * re;
-            re = next;
+            FOR_EACH_VECTOR
+            {
+                float term = cosine[n] * re[n] + sine[n] * im[n];
+                if ((largest - m) & 1) term = term * z[n];
+                values[n] = values[n] + term;
+                float next = x[n] * re[n] - y[n] * im[n];
+                im[n] = x[n] * im[n] + y[n] * re[n];
+                re[n] = next;
+            }
         }
     }
+#undef FOR_EACH_VECTOR
+}
+
+// The FOD at a unit vector, without any positivity.
+template <class AnyFod> DEVICE float value_at(const AnyFod& c, float x, float y, float z)
+{
+    float value;
+    values_at<1>(c, &x, &y, &z, &value);
     return value;
 }
 
@@ -104,10 +132,12 @@ DEVICE float fused(float a, float b, float c)
 #endif
 }
 
-// The FOD at a unit vector, convolved about it; see tables/cone_mass.py.
+// The FOD at a unit vector, convolved about it; see tables/cone_mass.py. Arrays of tables begin where
+// four numbers can be read at once.
 template <class AnyFod>
 DEVICE float convolved_at(const AnyFod& c, const float* numbers, float x, float y, float z)
 {
+    numbers = (const float*)__builtin_assume_aligned(numbers, 16);
     float w = z * z, value = 0.0f;
     int at = 0, k = 1;
     FOR_EACH_PARITY

@@ -94,11 +94,36 @@ DEVICE bool enter_cell(const Field& field, const Settings& settings, Interpolant
     return true;
 }
 
+// Sixteen bytes of a row, from these of the first row on. The compiler's own instructions work the whole
+// address out anew for each.
+#ifdef __CUDA_ARCH__
+
+DEVICE uint4 sixteen_bytes(const unsigned short* coefficients, int row)
+{
+    uint4 words;
+    asm("{\n"
+        " .reg .u64 at;\n"
+        " mad.wide.u32 at, %4, %5, %6;\n"
+        " ld.global.nc.v4.u32 {%0, %1, %2, %3}, [at];\n"
+        "}"
+        : "=r"(words.x), "=r"(words.y), "=r"(words.z), "=r"(words.w)
+        : "r"(row), "n"(2 * N_PADDED), "l"(coefficients));
+    return words;
+}
+
+#else
+
+DEVICE uint4 sixteen_bytes(const unsigned short* coefficients, int row)
+{
+    return *(const uint4*)(coefficients + (unsigned long long)N_PADDED * (unsigned int)row);
+}
+
+#endif
+
 // Eight half floats of a row, as numbers; rows lie where sixteen bytes can be read at once.
 DEVICE void read_eight(const unsigned short* coefficients, int row, int first, float* values)
 {
-    const unsigned short* at = coefficients + (unsigned long long)(unsigned int)row * N_PADDED;
-    const uint4 words = *(const uint4*)(at + first);
+    const uint4 words = sixteen_bytes(coefficients + first, row);
     const unsigned int all[4] = {words.x, words.y, words.z, words.w};
 #pragma unroll
     for (int word = 0; word < 4; word++) {

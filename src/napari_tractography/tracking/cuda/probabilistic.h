@@ -87,8 +87,8 @@ DEVICE Turn turn_of(float t)
 // cosine of the half-angle. Takes the high 20 bits of two random words.
 DEVICE Vector point_of(unsigned int word_0, unsigned int word_1, float height)
 {
-    float down = height * (((float)(word_0 >> 12) + 0.5f) * UNIT_20);
-    Turn turn = turn_of(((float)(word_1 >> 12) + 0.5f) * UNIT_20 - 0.5f);
+    float down = height * middle_of(word_0, 0.0f);
+    Turn turn = turn_of(middle_of(word_1, 0.5f));
     float radius = root(down * (2.0f - down));
     Vector v = {radius * turn.cosine, radius * turn.sine, 1.0f - down};
     return v;
@@ -135,24 +135,31 @@ DEVICE void propose_directions(const Field& field, const Settings& settings,
                                settings.key_1);
     bool accepted = false;
     float x = 0.0f, y = 0.0f, z = 0.0f, spare = 0.0f, tall = 0.0f;
-#pragma unroll 1
-    for (int attempt = 0; attempt < PROPOSALS_A_BLOCK; attempt++) {
-        unsigned int first = attempt ? words.r2 : words.r0, second = attempt ? words.r3 : words.r1;
-        Vector p = point_of(first, second, height);
-        float qx = p.x * t.ax + p.y * t.bx + p.z * ux;
-        float qy = p.x * t.ay + p.y * t.by + p.z * uy;
-        float qz = p.x * t.az + p.y * t.bz + p.z * uz;
-        float amplitude = positive(sharpness, value_at(fod_of_lane(asker), qx, qy, qz));
-        float chance = (float)(((first & 4095u) << 12) | (second & 4095u)) * UNIT_24;
+    const unsigned int first[] = {words.r0, words.r2}, second[] = {words.r1, words.r3};
+    float qx[PROPOSALS_A_BLOCK], qy[PROPOSALS_A_BLOCK], qz[PROPOSALS_A_BLOCK];
+    float amplitudes[PROPOSALS_A_BLOCK];
+#pragma unroll
+    for (int k = 0; k < PROPOSALS_A_BLOCK; k++) {
+        Vector p = point_of(first[k], second[k], height);
+        qx[k] = p.x * t.ax + p.y * t.bx + p.z * ux;
+        qy[k] = p.x * t.ay + p.y * t.by + p.z * uy;
+        qz[k] = p.x * t.az + p.y * t.bz + p.z * uz;
+    }
+    // Side by side, so that each coefficient is read once: a seventh of the instructions of a round less.
+    values_at<PROPOSALS_A_BLOCK>(fod_of_lane(asker), qx, qy, qz, amplitudes);
+#pragma unroll
+    for (int k = 0; k < PROPOSALS_A_BLOCK; k++) {
+        float amplitude = positive(sharpness, amplitudes[k]);
+        float chance = (float)(((first[k] & 4095u) << 12) | (second[k] & 4095u)) * UNIT_24;
         float least = chance * bound;
         bool taken = !accepted && amplitude >= settings.min_amplitude && least < amplitude;
         if (taken && allowed_of(field) && !starts) {
             Cone cone = cone_in(field, starts, ux, uy, uz);
-            taken = may_follow(cone, index_of(cone), qx, qy, qz);
+            taken = may_follow(cone, index_of(cone), qx[k], qy[k], qz[k]);
         }
-        x = taken ? qx : x;
-        y = taken ? qy : y;
-        z = taken ? qz : z;
+        x = taken ? qx[k] : x;
+        y = taken ? qy[k] : y;
+        z = taken ? qz[k] : z;
         spare = taken ? amplitude - least : spare;
         tall = taken ? amplitude : tall;
         accepted = accepted || taken;
