@@ -8,7 +8,8 @@ at, not what they leave out. End regions alone stop streamlines, or none would e
 steps are those of the same region as a stop region, which leaves out none. Steps are lengths over
 the step, and of `adaptive` over the same. Where a knob leaves few steps a seed, it is the seeds
 that take the time: such rows stand beside runs without the knob whose streamlines are cut to as
-many steps, and say so::
+many steps, and say so. Counted there are steps that are tried: those that a threshold refused, at the
+end of a half, too::
 
     python benchmarks/knobs.py [--n-seeds N] [--repeats N] [--only TEXT ...]
         [--tckgen [--seconds S]]
@@ -37,6 +38,7 @@ FAR, NEAR = 1e4, 1.0  # mm: radii of spheres that hold all, and nothing that is 
 END = 0.2  # radius of the end region that is a sphere, of the volume's shortest side
 FEW = 0.25  # of the steps without a knob
 BORDER = 2  # voxels: of the FOD, which belong to the painted end region, as all outside does
+BY_THRESHOLD = (nt.StopReason.LOW_AMPLITUDE, nt.StopReason.LOW_PROBABILITY)
 Change = tuple[str, nt.Fod, dict[str, Any], dict[str, Any]]
 
 
@@ -113,12 +115,13 @@ def within_45_degrees(current: np.ndarray, candidates: np.ndarray) -> Any:
 
 def measured(
     fod: nt.Fod, seeds: Any, parameters: nt.TrackingParameters, **keywords: Any
-) -> tuple[float, float]:
-    """Return the seconds of processor time, and million steps."""
+) -> tuple[float, float, float]:
+    """Return the seconds of processor time, million steps, and million that a threshold refused."""
     start = time.process_time()
     found = nt.track(fod, seeds, parameters, backend="cpu", n_threads=1, **keywords)
     seconds = time.process_time() - start
-    return seconds, float(np.sum(found.lengths_mm) / parameters.step_mm / 1e6)
+    refused = sum(n for reason, n in found.tally.items() if reason in BY_THRESHOLD)
+    return seconds, float(np.sum(found.lengths_mm) / parameters.step_mm / 1e6), refused / 1e6
 
 
 def cut_short(
@@ -127,7 +130,7 @@ def cut_short(
     """Return seconds and million steps of streamlines that have so many million steps in all."""
     length_mm = parameters.step_mm * max(1e6 * steps / len(seeds), 1.0)
     cut = parameters.replace(max_length_mm=length_mm)
-    return min(measured(fod, seeds, cut) for _ in range(repeats))
+    return min(measured(fod, seeds, cut)[:2] for _ in range(repeats))
 
 
 def main() -> None:
@@ -159,8 +162,8 @@ def main() -> None:
         fastest = [math.inf, math.inf]
         warm_up(changed, fod=image)
         for repeat in range(options.repeats + 1):  # the first fills tables
-            without, steps_without = measured(fod, where, plain)
-            seconds, steps = measured(image, seeds, changed, **keywords)
+            without, steps_without, _ = measured(fod, where, plain)
+            seconds, steps, refused = measured(image, seeds, changed, **keywords)
             if repeat:
                 fastest = [min(fastest[0], without), min(fastest[1], seconds)]
         if name.startswith("end,"):
@@ -168,10 +171,12 @@ def main() -> None:
             steps = measured(image, seeds, changed, regions=stops)[1]
         elif {"regions", "mask", "tissues"} & set(keywords):
             steps = steps_without
+        tried = steps
         if steps < FEW * steps_without:
             name += ", beside as many steps"
-            fastest[0], steps_without = cut_short(fod, where, plain, steps, options.repeats)
-        ratio = (fastest[1] / steps) / (fastest[0] / steps_without)
+            tried = steps + refused
+            fastest[0], steps_without = cut_short(fod, where, plain, tried, options.repeats)
+        ratio = (fastest[1] / tried) / (fastest[0] / steps_without)
         a_seed = 1e6 * steps / options.n_seeds
         print(f"| {name} | {steps / fastest[1]:.1f} | {a_seed:.0f} | {ratio:.2f} |", flush=True)
 

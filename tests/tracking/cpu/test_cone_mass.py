@@ -25,7 +25,7 @@ FODS = {
 
 @kept(draw, deterministic, lanes, search)
 def decide(field, settings, scratch, state, rows, mixed, units, out):
-    """Which lanes have too little: by the sums alone, and as kernels do; which are to be summed."""
+    """Which lanes have too little: by the sums alone, and as kernels do; which are in doubt."""
     for k in range(len(rows)):
         for lane in range(N_LANES):
             state.lane_rows[lane, 0] = rows[k, lane]
@@ -39,16 +39,19 @@ def decide(field, settings, scratch, state, rows, mixed, units, out):
                 summed |= np.uint32(1) << np.uint32(lane)
         out[k, 0] = summed
         out[k, 1] = draw.lanes_below_cone_mass(field, settings, scratch, state, 1, EVERY)
-        out[k, 2] = draw.lanes_to_sum(field, settings, scratch, state, 1, EVERY, field.cone_mass)
+        numbers = field.cone_mass
+        doubt, little = draw.lanes_in_doubt(field, settings, scratch, state, 1, EVERY, numbers)
+        out[k, 2], out[k, 5] = doubt | little, little
         ux, uy, uz = lanes.load(state.ux), lanes.load(state.uy), lanes.load(state.uz)
         search.sample_cones(field, settings, state.coefficients, scratch, ux, uy, uz)
         out[k, 3] = deterministic.little_of(field, settings, scratch, state, 1, EVERY)
         numbers = field.quadrature_mass
-        out[k, 4] = draw.lanes_to_sum(field, settings, scratch, state, 1, EVERY, numbers)
+        doubt, little = draw.lanes_in_doubt(field, settings, scratch, state, 1, EVERY, numbers)
+        out[k, 4], out[k, 6] = doubt | little, little
 
 
 def decisions(fod, angle, threshold):
-    """(5, n) bool, of directions that are often those of lobes."""
+    """(7, n) bool, of directions that are often those of lobes."""
     parameters = TrackingParameters(max_angle_deg=angle, min_probability=threshold)
     field = kernel_field(build_table(fod), parameters)
     n = len(fod.values) // N_LANES * N_LANES
@@ -63,7 +66,7 @@ def decisions(fod, angle, threshold):
     units = tried[best, np.arange(n)].astype(np.float32)
     n_padded = mixed.shape[1]
     n_directions = max(field.cone_points.shape[1], len(field.quadrature_neighbours))
-    out = np.zeros((n // N_LANES, 5), np.uint32)
+    out = np.zeros((n // N_LANES, 7), np.uint32)
     decide(
         field,
         kernel_settings(parameters),
@@ -100,16 +103,30 @@ def bits_of(words):
     [(20.0, 0.05), (20.0, 0.08), (45.0, 0.1), (45.0, 0.15), (45.0, 0.2), (80.0, 0.4)],
 )
 def test_lanes_stop_where_the_sums_say_so(kind, angle, threshold):
-    by_sum, little, to_sum, by_rings, to_ring = decisions(FODS[kind], angle, threshold)
+    by_sum, little, in_doubt, by_rings, rings_in_doubt, *surely = decisions(
+        FODS[kind], angle, threshold
+    )
     assert 0.02 < by_sum.mean() < 0.98  # both happen
     np.testing.assert_array_equal(little, by_sum)
-    assert (to_sum >= by_sum).all()
-    assert (to_ring >= by_rings).all()
+    assert (in_doubt >= by_sum).all()
+    assert (rings_in_doubt >= by_rings).all()
+    assert (surely[0] <= by_sum).all()
+    assert (surely[1] <= by_rings).all()
 
 
 @pytest.mark.parametrize("threshold", [0.001, 0.005, 0.02])
 def test_few_lanes_are_summed_at_a_low_threshold(threshold):
     """Of those that follow a lobe none, so to speak; the others look anywhere."""
-    by_sum, _, to_sum, by_rings, to_ring = decisions(FODS["crossings"], 45.0, threshold)
-    assert 0 < (to_sum & ~by_sum).mean() < 0.1
-    assert (to_ring & ~by_rings).mean() < 0.1
+    by_sum, _, in_doubt, by_rings, rings_in_doubt, *_ = decisions(
+        FODS["crossings"], 45.0, threshold
+    )
+    assert 0 < (in_doubt & ~by_sum).mean() < 0.1
+    assert (rings_in_doubt & ~by_rings).mean() < 0.1
+
+
+def test_at_a_high_threshold_the_largest_amplitude_tells():
+    """A cone as full as that of the largest amplitude everywhere would hold too little."""
+    by_sum, _, _, by_rings, _, *surely = decisions(FODS["crossings"], 20.0, 0.3)
+    for found, summed in zip(surely, (by_sum, by_rings), strict=True):
+        assert (found <= summed).all()
+        assert found.mean() > 0.7

@@ -11,7 +11,7 @@ import numpy as np
 from ...runtime.compiling import inlined, kept
 from ..codes import EVERYWHERE, LOW_AMPLITUDE, LOW_PROBABILITY, PURPOSE_START, SAME, SHARP_TURN
 from .cells import find_rows_of, mean_amplitude
-from .draw import arrive, draw_starts, find_peak, lanes_below_cone_mass, lanes_to_sum
+from .draw import arrive, draw_starts, find_peak, lanes_below_cone_mass, lanes_in_doubt
 from .lanes import AWAY, CLIMBING, EXPECTED, N_LANES, SETTLED, booleans_of, load, load_from
 from .llvm import bits_of, by_length, count_bits, lowest_bit, select
 from .memory import store
@@ -84,11 +84,13 @@ def _search_cones_one_by_one(shifts, field, settings, scratch, state, n_corners,
 
 def _weigh_cones(shifts, field, settings, scratch, state, n_corners, lanes):
     """Return those of a set of lanes in whose cones there is too small a fraction of the FOD."""
-    little = lanes_to_sum(field, settings, scratch, state, n_corners, lanes, field.quadrature_mass)
-    if little:
+    lanes, little = lanes_in_doubt(
+        field, settings, scratch, state, n_corners, lanes, field.quadrature_mass
+    )
+    if lanes:
         ux, uy, uz = load(state.ux), load(state.uy), load(state.uz)
         sample_cones(field, settings, state.coefficients, scratch, ux, uy, uz)
-        little = little_of(field, settings, scratch, state, n_corners, little)
+        little |= little_of(field, settings, scratch, state, n_corners, lanes)
     return little
 
 

@@ -507,7 +507,9 @@ def lanes_below_cone_mass(field, settings, scratch, state, n_corners, lanes):
     """Return those of a set of lanes in whose cones there is too small a fraction of the FOD."""
     little = NONE
     if not field.allowed.size:
-        lanes = lanes_to_sum(field, settings, scratch, state, n_corners, lanes, field.cone_mass)
+        lanes, little = lanes_in_doubt(
+            field, settings, scratch, state, n_corners, lanes, field.cone_mass
+        )
     while lanes:
         lane = lowest_bit(lanes)
         lanes &= lanes - BIT
@@ -517,26 +519,31 @@ def lanes_below_cone_mass(field, settings, scratch, state, n_corners, lanes):
 
 
 @inlined
-def lanes_to_sum(field, settings, scratch, state, n_corners, lanes, numbers):
-    """Return those of a set of lanes in whose cones there may be too small a fraction of the FOD.
+def lanes_in_doubt(field, settings, scratch, state, n_corners, lanes, numbers):
+    """Tell in which lanes' cones there may be, and surely is, too small a fraction of the FOD.
 
-    In others there is not: even a lower bound of the mass is enough. `numbers` are those of
-    :mod:`...tables.cone_mass`.
+    In others even a lower bound of the mass is enough; where it surely is too small an upper bound,
+    the largest amplitude, is too low. `numbers` are those of :mod:`...tables.cone_mass`.
     """
     if not lanes:
-        return NONE
+        return NONE, NONE
     stay()
     ux, uy, uz = load(state.ux), load(state.uy), load(state.uz)
     bound = convolved_of_lanes(field.shifts, state.coefficients, numbers, ux, uy, uz)
     enough = settings.min_probability * (SURELY * TWO / settings.cone_height) + numbers[0]
     # No mean is above the bound of all amplitudes, which is at hand: mostly that is enough.
-    lanes &= ~bits_of(bound > enough * load(state.coefficients[field.values.shape[1]]))
+    most = load(state.coefficients[field.values.shape[1]])
+    lanes &= ~bits_of(bound > enough * most)
     left = lanes
     while left:
         lane = lowest_bit(left)
         left &= left - BIT
         scratch.tried[0, lane] = mean_amplitude(field, state, n_corners, lane)
-    return lanes & ~bits_of(bound > enough * load(scratch.tried[0]))
+    mean = load(scratch.tried[0])
+    lanes &= ~bits_of(bound > enough * mean)
+    share = settings.min_probability * (TWO / settings.cone_height)
+    little = lanes & bits_of(SURELY * most <= share * mean)
+    return lanes & ~little, little
 
 
 @inlined
