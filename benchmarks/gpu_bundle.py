@@ -61,10 +61,8 @@ EXACT: dict[str, tuple[dict[str, Any], str]] = {
     for interpolation in INTERPOLATIONS
     for name, changes, extra in rows
 }
-# What must agree within a tolerance: the first points, number and mean length. One way
-# only, so that lines begin at their seeds.
-NEARLY = ("diffusion", "transport")
-CLOSE: dict[str, tuple[dict[str, Any], str]] = {
+# Diffusion and transport, whose steps may have lengths of their own.
+EXACT |= {
     f"{algorithm}, {step}": (
         {
             "algorithm": algorithm,
@@ -74,7 +72,7 @@ CLOSE: dict[str, tuple[dict[str, Any], str]] = {
         },
         "",
     )
-    for algorithm in NEARLY
+    for algorithm in ("diffusion", "transport")
     for step in ("fixed", "adaptive")
 }
 # What is timed, the telling ones first: FiberCup as on the page of Tractography.jl, one way from
@@ -123,7 +121,6 @@ SPOT_MM, SPOT_RADIUS_MM = (60.0, 105.0, 3.0), 0.5
 N_TIMED = {"spot": 409_600, "twelve": 409_600, "all": 409_600, "brain": 200_000}
 N_STORED = {"spot": 32_768, "twelve": 32_768, "all": 32_768, "brain": 40_000}
 N_CHECKED, N_EXACT = 2000, 500
-N_FIRST, TOLERANCE_MM = 8, 1e-4
 DROPPED_BITS = 3  # of the ten of a brain's half floats, whose noise would fill the file
 # Arrays that are not in the file, since backends fill them by what is.
 LEFT_OUT = ("coefficients", "masses", "tissues")
@@ -166,34 +163,6 @@ def with_seeds(plan: Plan, n: int) -> Plan:
 def endpoints_of(plan: Plan) -> Plan:
     """Return the plan with the ends of streamlines for its output."""
     return replace(plan, settings=plan.settings._replace(endpoints=True))
-
-
-def first_points(lines: Any) -> np.ndarray:
-    """Return (n_seeds, N_FIRST, 3) float32: the first points of each seed's line, else NaN."""
-    first = np.full((lines.n_seeds, N_FIRST, 3), np.nan, np.float32)
-    for seed, line in zip(lines.seed_index, lines, strict=True):
-        n = min(N_FIRST, len(line))
-        first[seed, :n] = line[:n]
-    return first
-
-
-def beginnings_agree(lines: Any, expected: np.ndarray) -> bool:
-    """Tell whether lines begin as they should; where one is shorter, as far as it goes."""
-    apart = np.abs(first_points(lines) - expected)
-    there, wanted = (np.isfinite(a[:, 0, 0]) for a in (apart, expected))
-    if not wanted.any() or there.sum() < 0.98 * wanted.sum():
-        return False
-    furthest = np.fmax.reduce(apart[there].reshape(there.sum(), -1), axis=1)
-    return bool((furthest < TOLERANCE_MM).mean() > 0.98)
-
-
-def lengths_agree(lines: Any, expected: dict[str, Any]) -> bool:
-    """Tell whether number and mean length are those of the same dynamics."""
-    n = expected["n_streamlines"]
-    if abs(len(lines) - n) > 0.02 * n:
-        return False
-    error = np.hypot(lines.lengths_mm.std(dtype=float), expected["sd_mm"]) / np.sqrt(n)
-    return bool(abs(lines.lengths_mm.mean(dtype=float) - expected["mean_mm"]) < 4 * error)
 
 
 def rounded(fod: Fod, dropped_bits: int = 0) -> Fod:
@@ -326,7 +295,7 @@ def export(
     speed : collection of str
         From where the runs that are timed start: "spot", "all", "brain".
     exact : collection of str
-        Of :data:`EXACT` and :data:`CLOSE`.
+        Of :data:`EXACT`.
     spot_mm : (3,) sequence of float
         Centre of the spot, RAS+ mm.
     """
@@ -349,7 +318,7 @@ def export(
         arrays[key] = as_half(value)
         return {"array": key, "dtype": value.dtype.str, "frozen": not value.flags.writeable}
 
-    def written(run: Any, *, n_timed: int = 0, close: bool = False) -> dict[str, Any]:
+    def written(run: Any, *, n_timed: int = 0) -> dict[str, Any]:
         plan = make_plan(run)
         first = with_seeds(plan, min(N_CHECKED, plan.n_seeds))
         found = Tractogram.concatenate(list(cpu.iter_chunks(first)))
@@ -370,12 +339,10 @@ def export(
             "seed_directions": kept(plan.seed_directions),
             "parameters": run.parameters.to_dict(),
             "n_timed": n_timed,
-            **({"first_points": kept(first_points(found))} if close else {}),
             "expected": {
                 "digest": found.digest(),
                 "n_streamlines": len(found),
                 "mean_mm": float(lengths.mean()),
-                "sd_mm": float(lengths.std()),
                 "tally": {int(reason): n for reason, n in found.tally.items()},
             },
         }
@@ -383,8 +350,7 @@ def export(
     runs: dict[str, Any] = {}
     given = inputs_of(fod) if exact else None
     for name in exact:
-        changes, extra = {**EXACT, **CLOSE}[name]
-        runs[name] = written(given(changes, extra), close=name in CLOSE)
+        runs[name] = written(given(*EXACT[name]))
     for name, (where, changes) in SPEED.items():
         if where not in speed:
             continue
@@ -398,8 +364,7 @@ def export(
             seeds = Seeds.in_mask(fod.support, fod.grid, N_STORED[where])
         tracked = with_degrees(fod, 12) if where == "twelve" else fod
         run = TrackingInput(tracked, seeds, parameters)
-        close = changes["algorithm"] in NEARLY
-        runs[name] = written(run, n_timed=N_TIMED[where], close=close)
+        runs[name] = written(run, n_timed=N_TIMED[where])
     arrays["header"] = np.frombuffer(json.dumps({"fod": fod.name, "runs": runs}).encode(), np.uint8)
     np.savez_compressed(path, **arrays)
 
@@ -414,7 +379,7 @@ def export_named(name: str, path: Path, data: Path = DATA) -> None:
         export(path, rounded(fod, DROPPED_BITS), speed=("brain",))
     else:
         fod = rounded(fibercup(data / "fibercup"))
-        export(path, fod, speed=("spot", "twelve", "all"), exact=(*EXACT, *CLOSE))
+        export(path, fod, speed=("spot", "twelve", "all"), exact=tuple(EXACT))
 
 
 def as_half(array: np.ndarray) -> np.ndarray:
@@ -498,10 +463,7 @@ def _read(path: Path) -> dict[str, Run]:
             settings=part(Settings, stored["settings"]),
             regions=part(Regions, stored["regions"], tissues=tissues),
         )
-        expected = dict(stored["expected"])
-        if "first_points" in stored:
-            expected["first_points"] = found(stored["first_points"])
-        runs[name] = Run(plan, expected, stored["parameters"], stored["n_timed"])
+        runs[name] = Run(plan, stored["expected"], stored["parameters"], stored["n_timed"])
     return runs
 
 

@@ -8,8 +8,8 @@ at, not what they leave out. End regions alone stop streamlines, or none would e
 steps are those of the same region as a stop region, which leaves out none. Steps are lengths over
 the step, and of `adaptive` over the same. Where a knob leaves few steps a seed, it is the seeds
 that take the time: such rows stand beside runs without the knob whose streamlines are cut to as
-many steps, and say so. Counted there are steps that are tried: those that a threshold refused, at the
-end of a half, too::
+many steps, and say so. Counted there are steps that are tried, with those that a threshold refused
+at the end of a half::
 
     python benchmarks/knobs.py [--n-seeds N] [--repeats N] [--only TEXT ...]
         [--tckgen [--seconds S]]

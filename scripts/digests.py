@@ -3,9 +3,7 @@
     python scripts/digests.py            compare with tests/digests.json; exit 1 where they differ
     python scripts/digests.py --write    write that file again, after a change that is meant
 
-A change of the code that is not meant to change streamlines leaves every digest as it is. Those of
-diffusion and transport hold for one machine only, since the last digits of sine and cosine are the
-library's; they are compared when asked for by `--all`, against a file of one's own (`--file`).
+A change of the code that is not meant to change streamlines leaves every digest as it is.
 """
 
 from __future__ import annotations
@@ -27,8 +25,8 @@ from napari_tractography.model.algorithms import ALGORITHMS
 from napari_tractography.model.phantoms import make_phantom, phantom_mask, phantom_seeds_mm
 
 FILE = Path(__file__).resolve().parents[1] / "tests" / "digests.json"
-EXACT = tuple(row.name for row in ALGORITHMS if row.exact)
-INEXACT = tuple(row.name for row in ALGORITHMS if not row.exact)
+NAMES = tuple(row.name for row in ALGORITHMS)
+ADAPTIVE = tuple(row.name for row in ALGORITHMS if "adaptive" in row.own_parameters)
 SPREAD_MM = 3.0
 
 
@@ -82,12 +80,12 @@ def cases(algorithms: tuple[str, ...]) -> Iterator[tuple[str, dict[str, Any], st
     for a, i in itertools.product(algorithms, interpolations):
         for name, changes in more.items():
             yield f"{a} {i} {name}", {"algorithm": a, "interpolation": i, **changes}, "none"
-        if a in INEXACT:
+        if a in ADAPTIVE:
             changes = {"algorithm": a, "interpolation": i, "adaptive": True}
             yield f"{a} {i} adaptive", changes, "none"
 
 
-def digests(phantom: str, algorithms: tuple[str, ...] = EXACT, n: int = 40) -> dict[str, str]:
+def digests(phantom: str, algorithms: tuple[str, ...] = NAMES, n: int = 40) -> dict[str, str]:
     """Return the digest of each case, and of what the three ways to draw seeds give."""
     fod = make_phantom(phantom, lmax=6)
     random = np.random.default_rng(1)
@@ -112,7 +110,7 @@ def digests(phantom: str, algorithms: tuple[str, ...] = EXACT, n: int = 40) -> d
     return found
 
 
-def all_digests(algorithms: tuple[str, ...] = EXACT) -> dict[str, str]:
+def all_digests(algorithms: tuple[str, ...] = NAMES) -> dict[str, str]:
     """Return the digests of all phantoms."""
     found = {}
     for phantom in ("arcs", "cross"):
@@ -129,11 +127,10 @@ def main() -> int:
     """Run the command."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--write", action="store_true", help="write the file again")
-    parser.add_argument("--all", action="store_true", help="diffusion and transport as well")
     parser.add_argument("--file", type=Path, default=FILE)
     options = parser.parse_args()
     logging.disable(logging.WARNING)  # some cases are without streamlines on purpose
-    found = all_digests(EXACT + INEXACT if options.all else EXACT)
+    found = all_digests()
     if options.write:
         options.file.write_text(json.dumps(found, indent=1) + "\n", "utf-8")
         print(f"{len(found)} digests written to {options.file}")

@@ -52,11 +52,8 @@ and a minimum amplitude, there a linearity, of {IMAGE.floor:g}.
 ALGORITHMS_HEAD = """
 ## Algorithms
 
-Where the bits are the same, a streamline is the same on every machine, on CPUs and GPUs; elsewhere
-it agrees within a tolerance.
-
-| algorithm | what it does | parameters of its own | same bits everywhere |
-|---|---|---|---|
+| algorithm | what it does | parameters of its own |
+|---|---|---|
 """
 
 REASONS_HEAD = """
@@ -145,9 +142,7 @@ def parameters_page() -> str:
         for reason in StopReason
     ]
     algorithms = [
-        f"| `{row.name}` | {row.help} | "
-        f"{', '.join(f'`{name}`' for name in row.own_parameters)} | "
-        f"{'yes' if row.exact else 'no'} |\n"
+        f"| `{row.name}` | {row.help} | {', '.join(f'`{name}`' for name in row.own_parameters)} |\n"
         for row in ALGORITHMS
     ]
     page = PARAMETERS_HEAD + "".join(rows) + ALGORITHMS_HEAD + "".join(algorithms)

@@ -91,6 +91,9 @@ def digest_of(browser: Browser) -> str:
         pytest.param(6, {"algorithm": "sd_stream"}, id="sd_stream"),
         pytest.param(6, {"algorithm": "ifod2"}, id="ifod2"),
         pytest.param(6, {"algorithm": "deterministic"}, id="deterministic"),
+        pytest.param(6, {"algorithm": "transport"}, id="transport"),
+        pytest.param(6, {"algorithm": "diffusion"}, id="diffusion"),
+        pytest.param(6, {"algorithm": "diffusion", "adaptive": True}, id="diffusion, adaptive"),
         pytest.param(6, {"min_probability": 0.005, "record_every": 3}, id="threshold"),
     ],
 )
@@ -339,7 +342,6 @@ def test_webassembly_and_a_worker_are_allowed_where_they_are_there_alone(tmp_pat
     ("lmax", "parameters", "words"),
     [
         (14, {}, "lmax 14"),
-        (6, {"algorithm": "diffusion"}, "by diffusion"),
         (6, {"positivity": "softplus"}, "softplus"),
         (6, {"output": "endpoints"}, "endpoints"),
     ],

@@ -31,7 +31,6 @@ def tractogram() -> nt.Tractogram:
     return nt.Tractogram([[0, 0, 0], [1, 0, 0]], [0, 2])
 
 
-DIFFUSION = nt.TrackingParameters(algorithm="diffusion")
 OTHER = "0" * 64  # the digest of something else
 
 
@@ -66,39 +65,26 @@ def test_a_result_knows_its_backend_device_and_packages(
 def test_run_remembers_nothing_and_check_compares_the_backend(
     tractogram: nt.Tractogram, h200: None, caplog: pytest.LogCaptureFixture
 ) -> None:
-    recipe = _recipe(parameters=DIFFUSION).with_result(tractogram, "cuda:0")
+    recipe = _recipe().with_result(tractogram, "cuda:0")
     assert recipe.check(tractogram, "cpu")
     told = _told(caplog, dataclasses.replace(recipe, digest=OTHER), tractogram, "cpu")
     assert "tracked by cuda:0 (NVIDIA H200) then, by cpu" in told
-    assert "only to a tolerance" in told
-    assert "docs/gpu.md" in told
 
 
 def test_another_gpu_of_the_same_model_is_no_difference(
     tractogram: nt.Tractogram, h200: None, caplog: pytest.LogCaptureFixture
 ) -> None:
-    recipe = _recipe(parameters=DIFFUSION).with_result(tractogram, "cuda:0")
+    recipe = _recipe().with_result(tractogram, "cuda:0")
     told = _told(caplog, dataclasses.replace(recipe, digest=OTHER), tractogram, "cuda:1 + cuda:2")
     assert "Backend, device and versions are the same" in told
-    assert "tolerance" not in told
-
-
-def test_no_tolerance_is_claimed_for_algorithms_without_one(
-    tractogram: nt.Tractogram, h200: None, caplog: pytest.LogCaptureFixture
-) -> None:
-    recipe = _recipe().with_result(tractogram, "cuda:0")
-    told = _told(caplog, dataclasses.replace(recipe, digest=OTHER), tractogram, "cpu")
-    assert "tracked by cuda:0" in told
-    assert "tolerance" not in told
 
 
 def test_recipe_without_a_backend_says_so(
     tractogram: nt.Tractogram, caplog: pytest.LogCaptureFixture
 ) -> None:
-    recipe = _recipe(parameters=DIFFUSION, digest=OTHER)
+    recipe = _recipe(digest=OTHER)
     told = _told(caplog, recipe, tractogram, "cpu")
     assert "does not say which backend" in told
-    assert "only to a tolerance" in told
 
 
 def test_other_versions_are_named_when_the_result_differs(

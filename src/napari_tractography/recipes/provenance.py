@@ -15,10 +15,6 @@ PACKAGES = ("napari-tractography", "numpy", "numba", "llvmlite", "scipy", "dipy"
 GPU_PACKAGES = (
     "cupy", "cupy-cuda12x", "cupy-cuda13x", "nvidia-cuda-nvrtc-cu12", "nvidia-cuda-nvrtc"
 )  # fmt: skip
-TOLERANCE = (
-    "Diffusion and transport are the same on another backend or device only to a tolerance: the "
-    "first eight points of a line to 0.0001 mm, the number of streamlines to 2 %; see docs/gpu.md"
-)
 
 
 def present_versions(backend: str = "") -> dict[str, str]:

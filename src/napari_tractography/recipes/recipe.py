@@ -37,7 +37,7 @@ from ..tracking.report import Report
 from .bids import sidecar_of
 from .codec import encoded, read_json, recipe_content, recipe_of, write_json
 from .edits import BY_NUMBER, Edit, edited
-from .provenance import TOLERANCE, changed_versions, device_of, present_versions, same_device
+from .provenance import changed_versions, device_of, present_versions, same_device
 from .sources import FodSource, RegionSource, SeedSource, warped
 from .tissue_sources import TissueSource
 from .tractogram_sources import WeightsSource
@@ -323,8 +323,7 @@ class Recipe:
         versions = changed_versions(self.versions, present_versions(self.backend))
         if not (where or versions):
             return ["Backend, device and versions are the same"]
-        found = [f"What differs: {'; '.join(filter(None, [where, *versions]))}"]
-        return [*found, TOLERANCE] if where and not self.parameters.row.exact else found
+        return [f"What differs: {'; '.join(filter(None, [where, *versions]))}"]
 
     def with_result(self, tractogram: Outcome, backend: str = "") -> Recipe:
         """Return the recipe with the digest of what it made, and what made it.

@@ -87,6 +87,8 @@ ABOVE = np.float32(1.0 + 2.0**-9)  # so that rounding to a half float leaves it 
 # inequality a function of degree L that is largest, M, at one point is at least M cos(L a) at a
 # distance a, which is at most 0.83 times the root of the area of a cell.
 EXCESS = np.float32(1.23)
+OF_A_TURN = np.float32(0.5 / math.pi)  # a radian
+LN_2 = np.float32(math.log(2.0))
 TWO_PI, HALF_PI = np.float32(2.0 * math.pi), np.float32(0.5 * math.pi)
 LONGEST = np.float32(parameters.LONGEST_ADAPTIVE)  # adaptive step, in steps
 STEEPEST = np.float32(parameters.LONGEST_ADAPTIVE / parameters.SHORTEST_ADAPTIVE)
@@ -145,13 +147,17 @@ LOG = _polynomial(
     0.00512610212, -0.0290740646, 0.0775160866, -0.136022476, 0.190768807,
     -0.24835399, 0.333181217, -0.49999445, 0.999999966,
 )  # fmt: skip
+# (exp(t) - 1) / t for t from -1 to 1/16, off by 5e-9 of it at most.
+EXPM1 = _polynomial(
+    0.000132860874, 0.0013127305, 0.00828988132, 0.0416550033, 0.166665577, 0.500000027, 1.0,
+)  # fmt: skip
 # Of tissues, as in MRtrix3.
 LOWEST_SUM = np.float32(0.5)  # of the fractions; below it is no tissue
 PERTURBATION_MM = np.float32(0.001)  # over which their slope is taken
 REVERTS_FROM_ONE_POINT = 3
 KEPT, TRACKED_AGAIN, REFUSED = 0, 1, 2  # what becomes of a half
 CROPPINGS = 10  # of the step in which the interface lies, by half each
-SIXTEENTH, LIMIT = np.float32(1 / 16), np.float32(16)  # exponents of softplus up to the limit
+SIXTEENTH, LIMIT = np.float32(1 / 16), np.float32(16)  # of exponents, which count up to the limit
 
 
 class Field(NamedTuple):

@@ -60,7 +60,7 @@ def runs(gpu, tmp_path_factory):
     phantoms = importlib.import_module("napari_tractography.model.phantoms")
     path = tmp_path_factory.mktemp("bundle") / "bundle.npz"
     fod = bundle.rounded(phantoms.make_phantom("cross"))
-    bundle.export(path, fod, exact=(*bundle.EXACT, *bundle.CLOSE))
+    bundle.export(path, fod, exact=tuple(bundle.EXACT))
     return bundle.read(path)
 
 
@@ -89,14 +89,6 @@ def test_bits_are_those_of_the_cpu(gpu, runs, name):
     }
     assert len(found) == run.expected["n_streamlines"]
     assert found.digest() == run.expected["digest"]
-
-
-@pytest.mark.parametrize("name", bundle.CLOSE)
-def test_langevin_dynamics_agree_within_the_tolerance(gpu, runs, name):
-    run = runs[name]
-    found = together(cuda.iter_chunks(run.plan, gpus=(gpu,)))
-    assert bundle.beginnings_agree(found, run.expected["first_points"])
-    assert bundle.lengths_agree(found, run.expected)
 
 
 @pytest.mark.parametrize("threads", [32, 64, 256])

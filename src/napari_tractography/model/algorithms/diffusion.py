@@ -13,6 +13,5 @@ ROW = Algorithm(
     cuda="langevin_direction",
     cuda_source='#include "langevin.h"',
     side_by_side=True,
-    exact=False,
     own_parameters=("gamma", "gamma_noise", "look_ahead_mm", "adaptive"),
 )

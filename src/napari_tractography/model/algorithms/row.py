@@ -67,5 +67,4 @@ class Algorithm:
     gamma_voxels: float = 0.0
     look_ahead_voxels: float = 0.0
     draws: bool = True  # whether directions are drawn: tracking again from a point leads elsewhere
-    exact: bool = True  # whether all machines have the same bits; not with sines or exponentials
     own_parameters: tuple[str, ...] = ()  # that mean something to this algorithm and not to all

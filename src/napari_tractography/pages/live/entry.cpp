@@ -13,12 +13,6 @@ static inline float floorf(float x) { return __builtin_floorf(x); }
 static inline float ceilf(float x) { return __builtin_ceilf(x); }
 static inline float fminf(float x, float y) { return x != x || y < x ? y : x; }
 static inline float fmaxf(float x, float y) { return x != x || y > x ? y : x; }
-static inline float sinf(float) { __builtin_trap(); }
-static inline float cosf(float) { __builtin_trap(); }
-static inline float expf(float) { __builtin_trap(); }
-static inline float logf(float) { __builtin_trap(); }
-static inline float expm1f(float) { __builtin_trap(); }
-static inline float log1pf(float) { __builtin_trap(); }
 
 #define __global__
 #define __grid_constant__
@@ -46,6 +40,15 @@ static float __uint_as_float(unsigned int bits)
     float value;
     __builtin_memcpy(&value, &bits, sizeof(value));
     return value;
+}
+
+// Of a normal number that is not negative.
+static float frexpf(float value, int* exponent)
+{
+    unsigned int bits;
+    __builtin_memcpy(&bits, &value, sizeof(bits));
+    *exponent = (int)(bits >> 23) - 126;
+    return __uint_as_float((bits & 0x007FFFFFu) | 0x3F000000u);
 }
 
 // Exact: a half float's digits, scaled by 2^112. Tables hold no infinite numbers.

@@ -15,7 +15,6 @@ from scipy import ndimage
 
 from ...errors import InvalidParameterError
 from ...fields.input_kind import COEFFICIENTS
-from ...model.algorithms import ALGORITHMS
 from ...streamlines.tractogram import Tractogram
 from ...tracking.cuda import source
 from ...tracking.engine import make_plan
@@ -157,13 +156,11 @@ class _Memory:
 
 def _check(inputs: TrackingInput) -> None:
     """Raise InvalidParameterError where the kernel of pages does not track an input."""
-    row = next(row for row in ALGORITHMS if row.name == inputs.parameters.algorithm)
     fod, parameters = inputs.fod, inputs.parameters
     for is_so, what in (
         (fod.input_kind.kernel != COEFFICIENTS, f"in {fod.kind}"),
         (fod.is_asymmetric, "in an asymmetric FOD"),
         (fod.lmax not in LMAXES, f"in an FOD of lmax {fod.lmax}"),
-        (not row.exact, f"by {row.name}, which is not the same everywhere"),
         (inputs.tissues is not None and parameters.backtrack, "with backtracking"),
         (inputs.cone is not None, "in a cone that is a function"),
         (inputs.select is not None, "until so many streamlines are selected"),

@@ -26,17 +26,21 @@ import numpy as np
 from ...model.algorithms.diffusion import ROW
 from ...runtime.compiling import compiled, inlined, kept
 from ..codes import (
+    EXPM1,
     FLAT,
+    LIMIT,
+    LN_2,
     LONGEST,
     LONGEST_PART,
     LONGEST_TURN,
     LOW_AMPLITUDE,
     LOW_PROBABILITY,
     MOST_NOISE,
+    OF_A_TURN,
     PADDING,
+    SIXTEENTH,
     SOFTPLUS,
     STEEPEST,
-    TWO_PI,
     UNIT_24,
 )
 from .cells import (
@@ -49,7 +53,7 @@ from .cells import (
     to_voxel,
 )
 from .deterministic import prepare
-from .draw import below_cone_mass, lanes_below_cone_mass, philox_block
+from .draw import below_cone_mass, lanes_below_cone_mass, philox_block, turn_of
 from .lanes import (
     CLIMBERS,
     N_LANES,
@@ -61,6 +65,7 @@ from .lanes import (
 )
 from .llvm import bits_of, floors, lowest_bit, roots, select
 from .memory import stay, store, store_to
+from .sphere.cones import falling, log_of_one_and
 from .sphere.evaluation import derivatives_at, derivatives_of_some, values_of_lanes
 from .sphere.tangents import along_tangents, normalised, onto_border, tangents
 
@@ -82,18 +87,30 @@ def gaussians(settings, stream, step, part, purpose):
         settings.key_1,
     )
     first = (np.float32(r0 >> SHIFT_8) + ONE) * UNIT_24  # in (0, 1]
-    angle = TWO_PI * (np.float32(r1 >> SHIFT_8) * UNIT_24)
-    radius = np.float32(math.sqrt(np.float32(-2) * np.float32(math.log(first))))
-    return radius * np.float32(math.cos(angle)), radius * np.float32(math.sin(angle))
+    digits, exponent = math.frexp(first)  # from 1/2 to 1, times a power of two
+    log = np.float32(exponent - 1) * LN_2 + log_of_one_and(TWO * np.float32(digits) - ONE)
+    radius = roots(np.float32(-2) * min(log, ZERO))
+    cosine, sine = turn_of(np.float32(r1 >> SHIFT_8) * UNIT_24 - HALF)
+    return radius * cosine, radius * sine
 
 
 @inlined
 def growth(curvature, time):
-    """Return the integral of exp(curvature t) over the time."""
+    """Return the integral of exp(curvature t) over the time; numbers or vectors.
+
+    By exp(2 t) - 1 = e (e + 2) with e = exp(t) - 1, four times.
+    """
     product = curvature * time
-    if abs(product) < FLAT:
-        return time * (ONE + HALF * product)
-    return np.float32(math.expm1(min(product, ONE))) / curvature
+    flat = select(product < ZERO, ZERO - product, product) < FLAT
+    most = select(product < ONE, product, ONE)
+    t = SIXTEENTH * select(most > -LIMIT, most, -LIMIT)
+    power = EXPM1[0] * t + EXPM1[1]
+    for k in range(2, len(EXPM1)):
+        power = power * t + EXPM1[k]
+    power = power * t
+    for _ in range(4):
+        power = power * (power + TWO)
+    return select(flat, time * (ONE + HALF * product), power / select(flat, ONE, curvature))
 
 
 @compiled
@@ -120,10 +137,10 @@ def log_fod(field, settings, coefficients, ux, uy, uz, sx, sy, sz):
     )
     if settings.positivity == SOFTPLUS:
         scaled = settings.sharpness * value
-        small = np.float32(math.exp(-abs(scaled)))
+        small = falling(abs(scaled))
         slope = (ONE if scaled > ZERO else small) / (ONE + small)
         bend = settings.sharpness * slope * (ONE - slope)
-        value = (max(scaled, ZERO) + np.float32(math.log1p(small))) / settings.sharpness
+        value = (max(scaled, ZERO) + log_of_one_and(small)) / settings.sharpness
         haa = slope * haa + bend * ga * ga
         hab = slope * hab + bend * ga * gb
         hbb = slope * hbb + bend * gb * gb
@@ -212,9 +229,8 @@ def turn_direction(field, settings, scratch, state, n_corners, lane):
         tx, ty, tz = a * ax + b * bx, a * ay + b * by, a * az + b * bz
         angle = np.float32(math.sqrt(tx * tx + ty * ty + tz * tz))
         if angle > ZERO:
-            turned = min(angle, LONGEST_TURN)
-            cosine = np.float32(math.cos(turned))
-            sine = np.float32(math.sin(turned)) / angle
+            cosine, sine = turn_of(OF_A_TURN * min(angle, LONGEST_TURN))
+            sine = sine / angle
             ux, uy, uz = normalised(
                 cosine * ux + sine * tx, cosine * uy + sine * ty, cosine * uz + sine * tz
             )
@@ -228,10 +244,7 @@ def turn_direction(field, settings, scratch, state, n_corners, lane):
 
 @kept
 def turn_directions(field, settings, scratch, state, n_corners, drawing):
-    """Turn a set of lanes by one step, all of one length; as `turn_direction`, bit for bit.
-
-    What is the machine's own, sines and exponentials, is for one lane after the other.
-    """
+    """Turn a set of lanes by one step, all of one length; as `turn_direction`, bit for bit."""
     chosen, ended, work = prepare(field, settings, scratch, state, n_corners, drawing)
     if not work:
         return chosen, ended
@@ -331,37 +344,22 @@ def turn_some(field, settings, scratch, state, first, lanes, looks):
             if n_parts == 0:
                 break
         turning &= bits_of(value > ZERO)
-        store_to(numbers, first, ga)
-        store_to(numbers, N_LANES + first, gb)
-        store_to(numbers, 2 * N_LANES + first, ha)
-        store_to(numbers, 3 * N_LANES + first, hb)
-        some = turning
-        while some:
-            lane = first + lowest_bit(some)
-            some &= some - BIT
-            curved_a, curved_b = numbers[2, lane], numbers[3, lane]
-            a = numbers[0, lane] * growth(curved_a, time)
-            b = numbers[1, lane] * growth(curved_b, time)
-            if noise:
-                p, q = gaussians(
+        a, b = ga * growth(ha, time), gb * growth(hb, time)
+        if noise:
+            some = turning
+            while some:
+                lane = first + lowest_bit(some)
+                some &= some - BIT
+                numbers[0, lane], numbers[1, lane] = gaussians(
                     settings, state.stream[lane], state.steps[lane], part, state.purpose[lane]
                 )
-                a += p * np.float32(math.sqrt(TWO * size_of_noise * growth(TWO * curved_a, time)))
-                b += q * np.float32(math.sqrt(TWO * size_of_noise * growth(TWO * curved_b, time)))
-            numbers[0, lane], numbers[1, lane] = a, b
-        a, b = load_some(numbers, first), load_some(numbers, N_LANES + first)
+            p, q = load_some(numbers, first), load_some(numbers, N_LANES + first)
+            a = a + p * roots(TWO * size_of_noise * growth(TWO * ha, time))
+            b = b + q * roots(TWO * size_of_noise * growth(TWO * hb, time))
         tx, ty, tz = a * ax + b * bx, a * ay + b * by, a * az + b * bz
         angle = roots(tx * tx + ty * ty + tz * tz)
-        store_to(numbers, first, angle)
-        some = turning
-        while some:
-            lane = first + lowest_bit(some)
-            some &= some - BIT
-            turned = min(numbers[0, lane], LONGEST_TURN)
-            numbers[1, lane] = np.float32(math.cos(turned))
-            numbers[2, lane] = np.float32(math.sin(turned))
-        cosine = load_some(numbers, N_LANES + first)
-        sine = load_some(numbers, 2 * N_LANES + first) / angle
+        cosine, sine = turn_of(OF_A_TURN * select(angle < LONGEST_TURN, angle, LONGEST_TURN))
+        sine = sine / angle
         nx, ny, nz = normalised(
             cosine * ux + sine * tx, cosine * uy + sine * ty, cosine * uz + sine * tz
         )

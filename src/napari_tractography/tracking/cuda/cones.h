@@ -56,11 +56,10 @@ DEVICE bool may_follow(const Cone& cone, int i, float x, float y, float z)
     return cone.allowed[(long long)i * cone.n_directions + j] != 0;
 }
 
-// log(1 + exp(sharpness * amplitude)) / sharpness, by multiplication and addition alone.
-DEVICE float softplus(float sharpness, float amplitude)
+// exp(-size), of sizes that are not negative and count up to LIMIT, by multiplication and addition
+// alone.
+DEVICE float falling(float size)
 {
-    float scaled = sharpness * amplitude;
-    float size = scaled >= 0.0f ? scaled : 0.0f - scaled;
     float t = SIXTEENTH * (size < LIMIT ? size : LIMIT);
     float power = EXP_0;
     power = power * t + EXP_1;
@@ -71,16 +70,30 @@ DEVICE float softplus(float sharpness, float amplitude)
     power = power * t + EXP_6;
 #pragma unroll
     for (int k = 0; k < 4; k++) power = power * power;  // to the 16th
+    return power;
+}
+
+// log(1 + t), for t from 0 to 1, in the same way.
+DEVICE float log_of_one_and(float t)
+{
     float log = LOG_0;
-    log = log * power + LOG_1;
-    log = log * power + LOG_2;
-    log = log * power + LOG_3;
-    log = log * power + LOG_4;
-    log = log * power + LOG_5;
-    log = log * power + LOG_6;
-    log = log * power + LOG_7;
-    log = log * power + LOG_8;
-    return ((scaled >= 0.0f ? scaled : 0.0f) + power * log) / sharpness;
+    log = log * t + LOG_1;
+    log = log * t + LOG_2;
+    log = log * t + LOG_3;
+    log = log * t + LOG_4;
+    log = log * t + LOG_5;
+    log = log * t + LOG_6;
+    log = log * t + LOG_7;
+    log = log * t + LOG_8;
+    return t * log;
+}
+
+// log(1 + exp(sharpness * amplitude)) / sharpness.
+DEVICE float softplus(float sharpness, float amplitude)
+{
+    float scaled = sharpness * amplitude;
+    float log = log_of_one_and(falling(scaled >= 0.0f ? scaled : 0.0f - scaled));
+    return ((scaled >= 0.0f ? scaled : 0.0f) + log) / sharpness;
 }
 
 // The amplitude that counts; with clipping, a negative one stays. A sharpness of 0 clips.

@@ -1,8 +1,5 @@
 // Diffusion and transport: Langevin dynamics of the direction on the sphere. Twin of
 // cpu/langevin.py.
-//
-// Sines, cosines, logarithms and exponentials are the machine's own, which differ in the last bits
-// between machines: here, and only here, results agree within a tolerance.
 #pragma once
 
 #include "probabilistic.h"
@@ -19,18 +16,33 @@ DEVICE void gaussians(const Settings& settings, unsigned int stream, unsigned in
 {
     Words words = philox_block(stream, step, part, purpose, settings.key_0, settings.key_1);
     float first = ((float)(words.r0 >> 8) + 1.0f) * UNIT_24;  // in (0, 1]
-    float angle = TWO_PI * ((float)(words.r1 >> 8) * UNIT_24);
-    float radius = sqrtf(-2.0f * logf(first));
-    p = radius * cosf(angle);
-    q = radius * sinf(angle);
+    int exponent;
+    float digits = frexpf(first, &exponent);  // from 1/2 to 1, times a power of two
+    float log = (float)(exponent - 1) * LN_2 + log_of_one_and(2.0f * digits - 1.0f);
+    float radius = sqrtf(-2.0f * (log < 0.0f ? log : 0.0f));
+    Turn turn = turn_of((float)(words.r1 >> 8) * UNIT_24 - 0.5f);
+    p = radius * turn.cosine;
+    q = radius * turn.sine;
 }
 
-// The integral of exp(curvature t) over the time.
+// The integral of exp(curvature t) over the time, by exp(2 t) - 1 = e (e + 2) with e = exp(t) - 1.
 DEVICE float growth(float curvature, float time)
 {
     float product = curvature * time;
     if (fabsf(product) < FLAT) return time * (1.0f + 0.5f * product);
-    return expm1f(product < 1.0f ? product : 1.0f) / curvature;
+    float most = product < 1.0f ? product : 1.0f;
+    float t = SIXTEENTH * (most > -LIMIT ? most : -LIMIT);
+    float power = EXPM1_0;
+    power = power * t + EXPM1_1;
+    power = power * t + EXPM1_2;
+    power = power * t + EXPM1_3;
+    power = power * t + EXPM1_4;
+    power = power * t + EXPM1_5;
+    power = power * t + EXPM1_6;
+    power = power * t;
+#pragma unroll
+    for (int k = 0; k < 4; k++) power = power * (power + 2.0f);
+    return power / curvature;
 }
 
 // The vector s is added to the gradient of the FOD: what look_ahead sees.
@@ -48,10 +60,10 @@ DEVICE LogFod log_fod(const Settings& settings, const AnyFod& fod, float ux, flo
     float haa = slopes.haa, hab = slopes.hab, hbb = slopes.hbb;
     if (settings.positivity == SOFTPLUS) {
         float scaled = settings.sharpness * value;
-        float small = expf(-fabsf(scaled));
+        float small = falling(fabsf(scaled));
         float slope = (scaled > 0.0f ? 1.0f : small) / (1.0f + small);
         float bend = settings.sharpness * slope * (1.0f - slope);
-        value = ((scaled > 0.0f ? scaled : 0.0f) + log1pf(small)) / settings.sharpness;
+        value = ((scaled > 0.0f ? scaled : 0.0f) + log_of_one_and(small)) / settings.sharpness;
         haa = slope * haa + bend * ga * ga;
         hab = slope * hab + bend * ga * gb;
         hbb = slope * hbb + bend * gb * gb;
@@ -152,8 +164,8 @@ DEVICE int langevin_direction(const Field& field, const Settings& settings,
         float tx = a * f.ax + b * f.bx, ty = a * f.ay + b * f.by, tz = a * f.az + b * f.bz;
         float angle = sqrtf(tx * tx + ty * ty + tz * tz);
         if (angle > 0.0f) {
-            float turned = angle < LONGEST_TURN ? angle : LONGEST_TURN;
-            float cosine = cosf(turned), sine = sinf(turned) / angle;
+            Turn turn = turn_of(OF_A_TURN * (angle < LONGEST_TURN ? angle : LONGEST_TURN));
+            float cosine = turn.cosine, sine = turn.sine / angle;
             Vector v = normalised(cosine * ux + sine * tx, cosine * uy + sine * ty,
                                   cosine * uz + sine * tz);
             ux = v.x;

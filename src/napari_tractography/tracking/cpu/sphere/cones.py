@@ -125,23 +125,35 @@ def face_ahead(field, peak, ux, uy, uz):
 
 
 @inlined
-def softplus(sharpness, amplitude):
-    """Return log(1 + exp(sharpness * amplitude)) / sharpness of vectors.
+def falling(size):
+    """Return exp(-size), of sizes that are not negative and count up to LIMIT; numbers or vectors.
 
     By multiplication and addition alone, so that all machines have the same bits.
     """
-    scaled = sharpness * amplitude
-    size = select(scaled >= ZERO, scaled, ZERO - scaled)
     t = SIXTEENTH * select(size < LIMIT, size, LIMIT)
-    power = filled(EXP[0])
-    for k in range(1, len(EXP)):
+    power = EXP[0] * t + EXP[1]
+    for k in range(2, len(EXP)):
         power = power * t + EXP[k]
     for _ in range(4):  # to the 16th
         power = power * power
-    log = filled(LOG[0])
-    for k in range(1, len(LOG)):
-        log = log * power + LOG[k]
-    return (select(scaled >= ZERO, scaled, ZERO) + power * log) / filled(sharpness)
+    return power
+
+
+@inlined
+def log_of_one_and(t):
+    """Return log(1 + t), for t from 0 to 1; numbers or vectors, in the same way."""
+    log = LOG[0] * t + LOG[1]
+    for k in range(2, len(LOG)):
+        log = log * t + LOG[k]
+    return t * log
+
+
+@inlined
+def softplus(sharpness, amplitude):
+    """Return log(1 + exp(sharpness * amplitude)) / sharpness of vectors."""
+    scaled = sharpness * amplitude
+    log = log_of_one_and(falling(select(scaled >= ZERO, scaled, ZERO - scaled)))
+    return (select(scaled >= ZERO, scaled, ZERO) + log) / filled(sharpness)
 
 
 @inlined
