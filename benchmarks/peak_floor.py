@@ -27,7 +27,7 @@ from peers.mrtrix import run_tckgen, write_fod, write_mask
 
 ROOT = Path(__file__).resolve().parents[1]
 FLOORS = (0.25, 0.5, 0.75, 1.0)  # of that of the FOD that the peaks are of
-ALGORITHMS = ("probabilistic", "sd_stream")
+ALGORITHMS = ("probabilistic", "sd_stream", "transport")
 BRAIN = "brain/fod_template.mif.gz"
 
 
