@@ -15,8 +15,6 @@ from napari_tractography.model.parameters import TrackingParameters
 from napari_tractography.model.phantoms import make_phantom, phantom_seeds_mm
 from napari_tractography.model.seeds import Seeds
 from napari_tractography.model.stop import StopReason
-from napari_tractography.tracking import codes
-from napari_tractography.tracking.cpu import cpu_backend, kernel
 from napari_tractography.tracking.engine import track
 
 UP = np.array([0.0, 0.0, 1.0])
@@ -339,38 +337,3 @@ def test_looking_ahead_is_of_no_effect_in_nearest_voxels():
     parameters = TrackingParameters(algorithm="transport", interpolation="nearest")
     ahead = parameters.replace(look_ahead_mm=1.0)
     assert track(fod, seeds, parameters).digest() == track(fod, seeds, ahead).digest()
-
-
-@pytest.mark.parametrize("interpolation", ["nearest", "trilinear"])
-@pytest.mark.parametrize("algorithm", ["transport", "diffusion"])
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {"look_ahead_mm": 2.0, "gamma": 0.5},
-        {"gamma": 2.0, "max_angle_deg": 12.0},
-        {"look_ahead_mm": 1.0, "min_probability": 0.05},
-        {"gamma": 0.0},
-        {"positivity": "softplus"},
-        {"min_amplitude": 0.0, "start": "max"},
-    ],
-    ids=lambda changes: " ".join(changes),
-)
-def test_lanes_side_by_side_have_the_bits_of_one_after_the_other(
-    monkeypatch, algorithm, interpolation, changes
-):
-    fod = make_phantom("arcs", lmax=6)
-    places = np.repeat(phantom_seeds_mm("arcs"), 8, axis=0)
-    seeds = Seeds.at(places + np.random.default_rng(4).uniform(-3, 3, places.shape))
-    parameters = TrackingParameters(
-        algorithm=algorithm, interpolation=interpolation, max_length_mm=80.0
-    ).replace(**changes)
-    together = track(fod, seeds, parameters, backend="cpu")
-    code = {"nearest": codes.NEAREST, "trilinear": codes.TRILINEAR}[interpolation]
-    # The kernel of adaptive steps, here without them.
-    alone = kernel.block_kernel(parameters.row.code, code, True)
-    assert alone is not kernel.block_kernel(parameters.row.code, code)
-    monkeypatch.setattr(cpu_backend, "_kernel_of", lambda plan: alone)
-    one_by_one = track(fod, seeds, parameters, backend="cpu")
-    assert len(together.points) > 30 * len(seeds)
-    assert together.digest() == one_by_one.digest()
-    np.testing.assert_array_equal(together.stop_reasons, one_by_one.stop_reasons)

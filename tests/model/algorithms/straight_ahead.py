@@ -10,7 +10,7 @@ from .row import Algorithm
 
 def straight_ahead(field, settings, scratch, state, n_corners, lane):
     """Keep the current direction."""
-    return 0, settings.step
+    return 0
 
 
 ROW = Algorithm(

@@ -28,11 +28,13 @@ from napari_tractography.tracking.cpu import (
 from napari_tractography.tracking.cpu.constraints import regions, tissues
 from napari_tractography.tracking.cpu.cpu_backend import ThreadBuffers, track_range
 from napari_tractography.tracking.cpu.sphere import cones, peaks
+from napari_tractography.tracking.cpu.vectors import choice
+from napari_tractography.tracking.cpu.vectors import kernel as vector_kernel
 from napari_tractography.tracking.engine import track
 
 MODULES = (
-    cells, cones, deterministic, draw, langevin, lanes, peaks, regions, stepping, streamline,
-    tissues,
+    cells, choice, cones, deterministic, draw, langevin, lanes, peaks, regions, stepping,
+    streamline, tissues, vector_kernel,
 )  # fmt: skip
 
 
@@ -44,7 +46,6 @@ def test_reference_counting_is_off_in_all_of_the_kernel():
         if isinstance(value, Dispatcher)
     }
     dispatchers["track_block"] = the_kernel()
-    dispatchers["track_half"] = streamline.track_half_by(langevin.turn_direction)
     assert {
         "track_half",
         "draw_directions",

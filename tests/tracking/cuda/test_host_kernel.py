@@ -374,6 +374,18 @@ LANGEVIN = [
     pytest.param({"look_ahead_mm": 0.5, "positivity": "softplus"}, id="look ahead, softplus"),
     pytest.param({"min_probability": 0.2, "output": "endpoints"}, id="endpoints"),
     pytest.param({"direction": "backward", "start": "given"}, id="given, backward"),
+    pytest.param({"gamma": 0.0}, id="no drift"),
+    pytest.param({"gamma": 2.0, "max_angle_deg": 12.0, "min_amplitude": 0.0}, id="narrow cone"),
+]
+ADAPTIVE = [
+    pytest.param({"interpolation": "nearest", "start": "max"}, id="nearest"),
+    pytest.param({"look_ahead_mm": 1.0, "min_probability": 0.05}, id="look ahead"),
+    pytest.param({"gamma": 20.0, "max_angle_deg": 12.0}, id="many parts"),
+    pytest.param({"gamma": 0.0, "min_amplitude": 0.0}, id="no drift"),
+    pytest.param({"positivity": "softplus", "look_ahead_mm": 0.5}, id="softplus"),
+    pytest.param({"max_length_mm": 3.0, "record_every": 3}, id="short"),
+    pytest.param({"min_length_mm": 1.0, "max_length_mm": 2.0, "start": "given"}, id="lengths"),
+    pytest.param({"direction": "backward", "output": "endpoints"}, id="backward, endpoints"),
 ]
 
 
@@ -385,6 +397,16 @@ def test_langevin_dynamics_are_the_cpus_bit_for_bit(library, fod, seeds, algorit
     wanted, found = on_cpu(plan), track_on_host(library, plan)
     assert len(wanted) > 200
     assert found.digest() == wanted.digest()
+
+
+@pytest.mark.parametrize("changes", ADAPTIVE)
+@pytest.mark.parametrize("algorithm", LANGEVIN_ALGORITHMS)
+def test_steps_by_the_slope_are_the_cpus_bit_for_bit(library, fod, seeds, algorithm, changes):
+    parameters = short(algorithm=algorithm, step_mm=0.2, adaptive=True, **changes)
+    plan = plan_of(fod, seeds, parameters)
+    wanted = on_cpu(plan)
+    assert len(wanted) > 200
+    assert_same(track_on_host(library, plan), wanted)
 
 
 # --------------------------------------------------------------------------------------- the parts

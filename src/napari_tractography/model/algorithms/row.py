@@ -12,7 +12,7 @@ class Algorithm:
     The function for Numba of an algorithm that is not `side_by_side` chooses the next direction of
     one streamline::
 
-        function(field, settings, scratch, state, n_corners, lane) -> (reason, step_mm)
+        function(field, settings, scratch, state, n_corners, lane) -> reason
 
     ``state.lane_coefficients[lane]`` is the FOD at the last point, interpolated from `n_corners`
     voxels; ``state.ux[lane]``, ``uy`` and ``uz`` is the direction, a unit vector (RAS+), which the
@@ -22,7 +22,8 @@ class Algorithm:
         function(field, settings, scratch, state, n_corners, lanes) -> (drawn, ended)
 
     It writes ``state.ux``, ``uy`` and ``uz`` of the lanes `drawn` and ``state.reason`` of those
-    `ended`; the others propose again in the next pass. The CUDA function is::
+    `ended`; the others propose again in the next pass. Where steps are `adaptive`, either
+    writes ``state.step[lane]``, in mm, too. The CUDA function is::
 
         DEVICE int function(const Field& field, const Settings& settings,
                             Interpolant& interpolant, StreamlineState& state,
@@ -46,9 +47,6 @@ class Algorithm:
     cpu: str  # "module:function" of its function for Numba, plain or compiled already
     cuda: str  # name of its CUDA function
     cuda_source: str  # CUDA source of that, or the #include of a header of tracking/cuda with it
-    # Of one that is `side_by_side` and takes `adaptive` steps, its function for one streamline,
-    # which has steps of its own lengths.
-    cpu_adaptive: str = ""
     # That a thread of its kernel has at the most: with fewer, more warps fit on a multiprocessor,
     # each of which writes more to memory and reads it again. Measured on an H100.
     cuda_registers: int = 168

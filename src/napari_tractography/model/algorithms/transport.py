@@ -9,7 +9,6 @@ ROW = Algorithm(
     code=3,
     help="turns towards larger amplitudes, without noise",
     cpu="napari_tractography.tracking.cpu.langevin:turn_directions",
-    cpu_adaptive="napari_tractography.tracking.cpu.langevin:turn_direction",
     cuda="langevin_direction",
     cuda_source='#include "langevin.h"',
     side_by_side=True,

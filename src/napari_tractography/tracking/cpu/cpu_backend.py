@@ -139,7 +139,7 @@ def _kernel_of(plan: Plan) -> Any:
     if plan.table.kernel != COEFFICIENTS:
         return vector_kernel(plan.table.kernel == BLOCKS)
     settings = plan.settings
-    return kernel.block_kernel(settings.algorithm, settings.interpolation, settings.adaptive)
+    return kernel.block_kernel(settings.algorithm, settings.interpolation)
 
 
 def make_ready(plan: Plan) -> bool:

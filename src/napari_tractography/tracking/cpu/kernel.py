@@ -3,8 +3,8 @@
 Masked SIMD with lane refill: the lanes of a thread draw directions and step at once, by vector
 instructions, whatever streamline each is on. A lane whose proposal is rejected proposes again, and
 one whose streamline is done begins the next seed. What happens seldom is done for one lane
-after the other, and so are algorithms that are not `side_by_side`. A streamline depends on nothing
-but its seed and id.
+after the other, and so are draws of algorithms that are not `side_by_side`. A streamline depends on
+nothing but its seed and id.
 
 Its twin is ``tracking/cuda/track.cu``, with a thread for each lane: the same order of float32
 operations, no fused multiply-add, hence the same bits. Called by
@@ -20,9 +20,10 @@ from typing import Any
 import numpy as np
 
 from ...model.algorithms import ALGORITHMS, BY_CODE
-from ...runtime.compiling import OPTIONS, bound, cached, compiled
+from ...runtime.compiling import OPTIONS, bound, cached, compiled, inlined
 from ..codes import NEAREST, PURPOSE_START, SEED_WITHOUT_FOD, START_SAMPLED
 from .cells import ZERO
+from .deterministic import prepare
 from .draw import EVERY, NONE, draw_directions
 from .lanes import BUSY, FORCED, N_BEGUN, N_LANES, N_POINTS, load
 from .llvm import bits_of, lowest_bit
@@ -34,59 +35,62 @@ from .streamline import (
     end_half,
     keep_points,
     start_at_peak,
-    track_half_by,
 )
 
 BIT = np.uint32(1)
 ROWS = "napari_tractography.model.algorithms"
 
-# What `block_kernel` compiles `track_block` for: the voxels whose FODs mix at a position, whether
-# lanes draw side by side, how they do, how one lane is tracked where they do not, and whether start
-# directions are those of peaks.
-N_CORNERS, SIDE_BY_SIDE, DRAW, AT_PEAK = 8, True, draw_directions, False
-TRACK_HALF: Any = None
+# What `block_kernel` compiles `track_block` for: the voxels whose FODs mix at a position, how lanes
+# draw, and whether start directions are those of peaks.
+N_CORNERS, DRAW, AT_PEAK = 8, draw_directions, False
+# What `draw_one_by_one` is compiled for: the function of an algorithm that draws for one lane.
+NEXT_DIRECTION: Any = None
 
 
-def block_kernel(algorithm: int, interpolation: int, adaptive: bool = False) -> Any:
+def block_kernel(algorithm: int, interpolation: int) -> Any:
     """Return `track_block`, compiled for an algorithm and an interpolation, by their codes.
 
-    Where steps are `adaptive` lanes cannot go side by side. Each is compiled when it first runs,
-    and holds what it needs and no more; algorithms with the same function and traits have one in
-    common.
+    Each is compiled when it first runs, and holds what it needs and no more; algorithms with the
+    same function and traits have one in common.
     """
-    row = _first_alike(BY_CODE[algorithm])
-    return _kernel(row, interpolation == NEAREST, adaptive and bool(row.cpu_adaptive))
+    return _kernel(_first_alike(BY_CODE[algorithm]), interpolation == NEAREST)
 
 
 def _first_alike(row):
     """Return the first algorithm for which the same kernel is compiled."""
 
     def compiled_in(row):
-        return row.cpu, row.cpu_adaptive, row.side_by_side, row.starts_at_peak
+        return row.cpu, row.side_by_side, row.starts_at_peak
 
     return next(other for other in ALGORITHMS if compiled_in(other) == compiled_in(row))
 
 
 @cache
-def _kernel(row, is_nearest, adaptive):
-    module, _, name = (row.cpu_adaptive if adaptive else row.cpu).partition(":")
-    side_by_side = row.side_by_side and not adaptive
+def _kernel(row, is_nearest):
+    module, _, name = row.cpu.partition(":")
     function = getattr(importlib.import_module(module), name)
     if not hasattr(function, "py_func"):  # not compiled yet
         function = compiled(function)
-    names = {
-        "N_CORNERS": np.int64(1 if is_nearest else 8),
-        "SIDE_BY_SIDE": side_by_side,
-        "AT_PEAK": row.starts_at_peak,
-    }
-    if side_by_side:
-        names["DRAW"] = function
-    else:
-        names["TRACK_HALF"] = track_half_by(function)
-    kernel = bound(track_block, **names)
+    if not row.side_by_side:
+        function = inlined(bound(draw_one_by_one, NEXT_DIRECTION=function))
+    n_corners = np.int64(1 if is_nearest else 8)
+    kernel = bound(track_block, N_CORNERS=n_corners, DRAW=function, AT_PEAK=row.starts_at_peak)
     kernel.__qualname__ += f"_{row.name}_{'nearest' if is_nearest else 'trilinear'}"
-    kernel.__qualname__ += "_adaptive" if adaptive else ""
     return cached(module, f"{ROWS}.{row.name}", **OPTIONS)(kernel)
+
+
+def draw_one_by_one(field, settings, scratch, state, n_corners, drawing):
+    """Draw the next directions of a set of lanes, one after the other; as `draw_directions`."""
+    chosen, ended, work = prepare(field, settings, scratch, state, n_corners, drawing)
+    left = work
+    while left:
+        lane = lowest_bit(left)
+        left &= left - BIT
+        reason = NEXT_DIRECTION(field, settings, scratch, state, n_corners, lane)
+        if reason:
+            state.reason[lane] = reason
+            ended |= BIT << np.uint32(lane)
+    return chosen | (work & ~ended), ended
 
 
 def track_block(
@@ -181,23 +185,12 @@ def track_block(
                 else:
                     ended |= BIT << np.uint32(lane)
         going = forced
-        if not SIDE_BY_SIDE:
-            drawing, going = drawing & starting, busy & ~starting
         if drawing:
             chosen, stopped = DRAW(field, settings, scratch, state, N_CORNERS, drawing)
             ended |= stopped
             begun |= chosen & starting
             going |= chosen & ~starting
-        if SIDE_BY_SIDE:
-            ended |= step_on(field, settings, regions, state, N_CORNERS, going)
-        else:
-            ended |= going
-            while going:
-                lane = lowest_bit(going)
-                going &= going - BIT
-                state.reason[lane] = TRACK_HALF(
-                    field, settings, regions, scratch, state, N_CORNERS, lane
-                )
+        ended |= step_on(field, settings, regions, state, N_CORNERS, going)
         common[FORCED] = 0
         without_start = ended & starting
         while begun:

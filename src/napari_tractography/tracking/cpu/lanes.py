@@ -32,6 +32,7 @@ load_points = loader_from(POINTS_AT_ONCE)
 load_some = loader_from(CLIMBERS)
 filled = filler(types.float32, N_LANES)
 filled_points = filler(types.float32, POINTS_AT_ONCE)
+filled_some = filler(types.float32, CLIMBERS)
 filled_int = filler(types.int32, N_LANES)
 filled_words = filler(types.uint32, N_LANES)
 numbers_of_lanes = counter(types.uint32, N_LANES)
@@ -137,7 +138,9 @@ class LaneState(NamedTuple):
     past: np.ndarray  # (6, N_LANES) float32
     since_past: np.ndarray  # (N_LANES,) int32: steps since it was replaced
     heading: np.ndarray  # (3, N_LANES) float32: tangent at its last point, where steps are arcs
-    length: np.ndarray  # (N_LANES,) float32: so far, mm; written where it ends
+    # Where steps are adaptive: the next one and the length so far, mm.
+    step: np.ndarray  # (N_LANES,) float32
+    length: np.ndarray  # (N_LANES,) float32
     max_length: np.ndarray  # (N_LANES,) float32: that it may have, mm
     voxel: np.ndarray  # (N_LANES,) int32: nearest voxel, in C order
     row: np.ndarray  # (N_LANES,) int32: of that voxel in the tables, -1 where it has no FOD
@@ -196,7 +199,7 @@ class LaneState(NamedTuple):
 # those that draw once more, since the FOD fades ahead.
 BUSY, FORCED, MOVED, AWAY, EXPECTED, SETTLED, CLIMBING, FADING, N_BEGUN, N_POINTS = range(10)
 
-FLOATS = ("x", "y", "z", "ux", "uy", "uz", "length", "max_length", "bound")
+FLOATS = ("x", "y", "z", "ux", "uy", "uz", "step", "length", "max_length", "bound")
 INTS: tuple[str, ...] = ("voxel", "row", "steps", "max_steps", "cursor", "cursor_step")
 INTS += ("since_recorded", "reason", "next_voxel", "corner", "since_past")
 WORDS = ("stream", "purpose", "n_proposals")

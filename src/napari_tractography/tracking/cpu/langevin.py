@@ -58,6 +58,7 @@ from .lanes import (
     CLIMBERS,
     N_LANES,
     booleans_of,
+    filled_some,
     load,
     load_some,
     side_by_side,
@@ -174,14 +175,11 @@ def log_fod(field, settings, coefficients, ux, uy, uz, sx, sy, sz):
 
 @kept
 def turn_direction(field, settings, scratch, state, n_corners, lane):
-    """Turn the direction by one step of the dynamics; see the table of algorithms.
-
-    Returns the reason to stop, or 0, and the length of the step in mm.
-    """
+    """Turn the direction of a lane by one step; return the reason to stop, or 0."""
     coefficients = state.lane_coefficients[lane]
     first_x, first_y, first_z = state.ux[lane], state.uy[lane], state.uz[lane]
     ux, uy, uz = first_x, first_y, first_z
-    length, left, part = settings.step, ONE, 0
+    length = settings.step
     sx, sy, sz = ZERO, ZERO, ZERO
     if n_corners > 1 and settings.look_ahead > ZERO:
         sx, sy, sz = slope_in_space(field, scratch, state, lane, ux, uy, uz)
@@ -194,14 +192,15 @@ def turn_direction(field, settings, scratch, state, n_corners, lane):
         field, settings, coefficients, ux, uy, uz, sx, sy, sz
     )
     if value < settings.min_amplitude or not value > ZERO:
-        return LOW_AMPLITUDE, length
+        return LOW_AMPLITUDE
     if settings.min_probability > ZERO and below_cone_mass(
         field, settings, scratch, state, n_corners, lane
     ):
-        return LOW_PROBABILITY, length
+        return LOW_PROBABILITY
     if settings.adaptive:
         steepness = max(ONE, ga * ga + gb * gb)
         length = settings.step * LONGEST / min(steepness, STEEPEST)
+    state.step[lane] = length
     left = settings.gamma * length
     longest = LONGEST_PART
     if settings.algorithm == DIFFUSION:
@@ -239,12 +238,12 @@ def turn_direction(field, settings, scratch, state, n_corners, lane):
             first_x, first_y, first_z, settings.cone_cosine, settings.cone_sine, ux, uy, uz
         )
     state.ux[lane], state.uy[lane], state.uz[lane] = ux, uy, uz
-    return 0, length
+    return 0
 
 
 @kept
 def turn_directions(field, settings, scratch, state, n_corners, drawing):
-    """Turn a set of lanes by one step, all of one length; as `turn_direction`, bit for bit."""
+    """Turn a set of lanes by one step; as `turn_direction`, bit for bit."""
     chosen, ended, work = prepare(field, settings, scratch, state, n_corners, drawing)
     if not work:
         return chosen, ended
@@ -253,7 +252,7 @@ def turn_directions(field, settings, scratch, state, n_corners, drawing):
         while left:
             lane = lowest_bit(left)
             left &= left - BIT
-            reason, _ = turn_direction(field, settings, scratch, state, n_corners, lane)
+            reason = turn_direction(field, settings, scratch, state, n_corners, lane)
             if reason:
                 state.reason[lane] = reason
                 ended |= BIT << np.uint32(lane)
@@ -328,12 +327,9 @@ def turn_some(field, settings, scratch, state, first, lanes, looks):
     if noise:
         size = min(size_of_noise, ONE)
         longest = min(longest, MOST_NOISE / max(size, MOST_NOISE))
-    left = settings.gamma * settings.step
-    n_parts = np.int64(math.ceil(left / longest))
-    n_passes = max(int(n_parts), 1)
-    time = left / np.float32(n_passes)
-    low, turning = NONE, lanes
-    for part in range(n_passes):
+    n_parts, time = parts_of(settings.gamma * filled_some(settings.step), longest)
+    low, turning, part = NONE, lanes, 0
+    while turning:
         stay()
         value, ax, ay, az, bx, by, bz, ga, gb, ha, hb = log_fod_of_some(
             field.shifts, state.coefficients[:, first:], ux, uy, uz, sx, sy, sz
@@ -341,8 +337,11 @@ def turn_some(field, settings, scratch, state, first, lanes, looks):
         if part == 0:
             low = lanes & ~bits_of((value >= settings.min_amplitude) & (value > ZERO))
             turning &= ~low
-            if n_parts == 0:
-                break
+            if settings.adaptive:
+                length = adaptive_step(settings, ga, gb)
+                n_parts, time = parts_of(settings.gamma * length, longest)
+                where = some_booleans_of(lanes)
+                store_to(state.step, first, select(where, length, load_some(state.step, first)))
         turning &= bits_of(value > ZERO)
         a, b = ga * growth(ha, time), gb * growth(hb, time)
         if noise:
@@ -365,6 +364,8 @@ def turn_some(field, settings, scratch, state, first, lanes, looks):
         )
         where = some_booleans_of(turning) & (angle > ZERO)
         ux, uy, uz = select(where, nx, ux), select(where, ny, uy), select(where, nz, uz)
+        part += 1
+        turning &= bits_of(n_parts > np.float32(part))
     beyond = first_x * ux + first_y * uy + first_z * uz < settings.cone_cosine
     if lanes & bits_of(beyond):
         nx, ny, nz = onto_border(
@@ -376,6 +377,21 @@ def turn_some(field, settings, scratch, state, first, lanes, looks):
     store_to(state.uy, first, select(where, uy, first_y))
     store_to(state.uz, first, select(where, uz, first_z))
     return low
+
+
+@inlined
+def adaptive_step(settings, ga, gb):
+    """Return the length of a step in mm, by the slopes of log f; vectors."""
+    steepness = ga * ga + gb * gb
+    steepness = select(steepness > ONE, steepness, ONE)
+    return settings.step * LONGEST / select(steepness < STEEPEST, steepness, STEEPEST)
+
+
+@inlined
+def parts_of(whole, longest):
+    """Return in how many parts of a length at most vectors are cut, and the length of each."""
+    n_parts = ZERO - floors(ZERO - whole / longest)
+    return n_parts, whole / select(n_parts > ONE, n_parts, ONE)
 
 
 @inlined

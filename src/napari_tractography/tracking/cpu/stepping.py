@@ -19,7 +19,7 @@ from .cells import (
 )
 from .constraints.regions import crossing_regions
 from .constraints.tissues import visit
-from .lanes import AWAY, MOVED, N_LANES, booleans_of, load, load_from
+from .lanes import AWAY, MOVED, N_LANES, booleans_of, filled, load, load_from
 from .llvm import bits_of, floors, lowest_bit, select, to_ints
 from .memory import store, store_to
 from .streamline import enter_voxel
@@ -31,7 +31,13 @@ BIT, NONE = np.uint32(1), np.uint32(0)
 def step_on(field, settings, regions, state, n_corners, going):
     """Step on with a set of lanes; return those that stop, for ``state.reason``."""
     ux, uy, uz = load(state.ux), load(state.uy), load(state.uz)
-    step = settings.step
+    step, ended = filled(settings.step), NONE
+    if settings.adaptive:
+        step = load(state.step)
+        ended = going & bits_of(load(state.length) + step > load(state.max_length))
+        reason = select(booleans_of(ended), np.int32(MAX_LENGTH), load(state.reason))
+        store(state.reason, reason)
+        going &= ~ended
     x, y, z = load(state.x), load(state.y), load(state.z)
     new_x, new_y, new_z = x + step * ux, y + step * uy, z + step * uz
     vx, vy, vz = to_voxel(field.to_voxel, new_x, new_y, new_z)
@@ -43,7 +49,7 @@ def step_on(field, settings, regions, state, n_corners, going):
     next_voxel = select(inside, (ix * ny + iy) * nz + iz, np.int32(-1))
     store(state.next_voxel, next_voxel)
     elsewhere = going & bits_of(next_voxel != load(state.voxel))  # small steps mostly stay inside
-    left, ended = elsewhere, NONE
+    left = elsewhere
     while left:
         lane = lowest_bit(left)
         left &= left - BIT
@@ -56,6 +62,9 @@ def step_on(field, settings, regions, state, n_corners, going):
     store(state.x, select(where, new_x, x))
     store(state.y, select(where, new_y, y))
     store(state.z, select(where, new_z, z))
+    if settings.adaptive:
+        length = load(state.length)
+        store(state.length, select(where, length + step, length))
     store(state.steps, steps)
     store(state.n_proposals, select(where, np.uint32(0), n_proposals))
     if settings.look_back_every:

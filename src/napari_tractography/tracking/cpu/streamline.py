@@ -1,4 +1,4 @@
-"""Streamlines and their halves, one by one: how they begin, end, and advance a lane at a time.
+"""Streamlines and their halves, one by one: how they begin and end.
 
 A streamline has two halves, from its seed forward and from there backward, of which the parameters
 may ask for one alone. Called by :mod:`.kernel`.
@@ -6,12 +6,9 @@ may ask for one alone. Called by :mod:`.kernel`.
 
 from __future__ import annotations
 
-from functools import cache
-from typing import Any
-
 import numpy as np
 
-from ...runtime.compiling import bound, inlined, kept
+from ...runtime.compiling import inlined, kept
 from ..codes import (
     BACKWARD,
     END_REGION,
@@ -42,7 +39,6 @@ from .constraints.tissues import (
     begin_in_tissues,
     end_in_tissues,
     face_white,
-    visit,
 )
 from .deterministic import climb_from
 from .draw import arrive, find_peak, philox_block
@@ -50,9 +46,6 @@ from .lanes import AWAY, FORCED, MOVED, SETTLED, copy_points
 from .memory import number_at
 from .sphere.headings import head_on
 from .sphere.peaks import has_odd_degrees
-
-NEXT_DIRECTION: Any = None  # of an algorithm that `track_half_by` compiles `track_half` for
-BIT = np.uint32(1)
 
 
 @inlined
@@ -188,6 +181,7 @@ def begin_half(field, settings, regions, state, n_corners, lane, half, x, y, z):
     state.ux[lane] = sign * start[0]
     state.uy[lane] = sign * start[1]
     state.uz[lane] = sign * start[2]
+    state.step[lane] = settings.step
     state.length[lane] = ZERO
     state.max_length[lane] = settings.max_length - state.half_lengths[lane, 0]
     state.steps[lane] = 0
@@ -333,60 +327,3 @@ def keep_points(settings, state, lane, points, n_points):
         return 2
     copy_points(state.points, seed - backward, points, n_points, backward + 1 + forward)
     return backward + 1 + forward
-
-
-@cache
-def track_half_by(next_direction):
-    """Return `track_half`, compiled for the function of an algorithm; see its row."""
-    return inlined(bound(track_half, NEXT_DIRECTION=next_direction))
-
-
-def track_half(field, settings, regions, scratch, state, n_corners, lane):
-    """Track one half of a streamline from beginning to end; return the reason why it ends."""
-    bit = np.uint32(1) << np.uint32(lane)
-    step, length = settings.step, ZERO
-    steps, since = np.int64(state.steps[lane]), np.int64(state.since_recorded[lane])
-    slot, heading = np.int64(state.cursor[lane]), np.int64(state.cursor_step[lane])
-    every = settings.max_steps + 1 if settings.endpoints else settings.record_every
-    forced = np.uint32(state.progress[FORCED]) >> np.uint32(lane) & BIT
-    reason = MAX_LENGTH
-    while steps < state.max_steps[lane]:
-        if steps or not forced:
-            find_rows_of(field, state, n_corners, bit & np.uint32(state.progress[AWAY]))
-            if arrive(field, settings, scratch, state, n_corners, bit):
-                reason = np.int64(state.reason[lane])  # type: ignore[assignment]
-                break
-            state.steps[lane] = steps
-            code, step = NEXT_DIRECTION(field, settings, scratch, state, n_corners, lane)
-            if code:
-                reason = code
-                break
-        if settings.adaptive and length + step > state.max_length[lane]:
-            break
-        x = state.x[lane] + step * state.ux[lane]
-        y = state.y[lane] + step * state.uy[lane]
-        z = state.z[lane] + step * state.uz[lane]
-        vx, vy, vz = to_voxel(field.to_voxel, x, y, z)
-        voxel = nearest_voxel(field, vx, vy, vz)
-        if voxel != state.voxel[lane] and not enter_voxel(field, state, lane, voxel):
-            reason = np.int64(state.reason[lane])  # type: ignore[assignment]
-            break
-        state.x[lane], state.y[lane], state.z[lane] = x, y, z
-        state.progress[MOVED] |= np.int64(bit)
-        leave_cell(field, state, n_corners, lane)
-        steps += 1
-        length += step
-        if since == 0:
-            slot += heading
-        since = 0 if since + 1 == every else since + 1  # type: ignore[assignment]
-        point = state.points[lane, slot]
-        point[0], point[1], point[2] = x, y, z
-        if regions.roles.shape[0] or regions.tissues.fractions.size:
-            left = visit(field, regions, state, lane, steps, x, y, z)
-            if left:
-                reason = left
-                break
-    state.cursor[lane] = slot
-    state.steps[lane] = steps
-    state.length[lane] = length
-    return reason

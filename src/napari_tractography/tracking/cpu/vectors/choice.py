@@ -103,13 +103,12 @@ arrive_in_blocks = inlined(bound(arrive_by, row_of=row_in_blocks))
 
 
 @inlined
-def next_vector(field, settings, scratch, state, n_corners, lane):
-    """Choose the next direction of lane 0; return the reason to stop or 0, and the step."""
+def next_vector(field, settings, state, n_corners):
+    """Choose the next direction of lane 0; return the reason to stop, or 0."""
     word = random_word(settings, state)
-    reason = choose(
+    return choose(
         field, settings, state, n_corners, settings.among_vectors, settings.cone_cosine, word
     )
-    return reason, settings.step
 
 
 @inlined

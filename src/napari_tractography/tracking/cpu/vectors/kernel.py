@@ -12,45 +12,69 @@ from functools import cache
 
 import numpy as np
 
-from ....runtime.compiling import OPTIONS, bound, cached, compiled, inlined
-from ...codes import NEAREST, SEED_WITHOUT_FOD, START_GIVEN
-from .. import streamline
-from ..cells import ONE, ZERO
+from ....runtime.compiling import OPTIONS, bound, cached, compiled
+from ...codes import MAX_LENGTH, NEAREST, SEED_WITHOUT_FOD, START_GIVEN
+from ..cells import ONE, ZERO, to_voxel
 from ..constraints.regions import visit_regions
 from ..lanes import FORCED, N_BEGUN, N_POINTS
-from ..streamline import begin_halves, begin_streamline, end_half, keep_points
+from ..streamline import (
+    begin_halves,
+    begin_streamline,
+    end_half,
+    enter_voxel,
+    keep_points,
+    nearest_voxel,
+)
 from .choice import arrive, arrive_in_blocks, begin_along, next_vector
 from .field import BLOCK_MISSING, UNFINISHED
 
 NOTHING_FORCED = np.int64(0)
 
 
-@inlined
-def look_for_no_rows(field, state, n_corners, lanes):
-    """Do nothing: `arrive` finds the rows."""
+def track_half_by(field, settings, regions, scratch, state, n_corners):
+    """Track one half of lane 0 from beginning to end; return the reason why it ends."""
+    step, reason = settings.step, MAX_LENGTH
+    steps, since = np.int64(state.steps[0]), np.int64(state.since_recorded[0])
+    slot, heading = np.int64(state.cursor[0]), np.int64(state.cursor_step[0])
+    every = settings.max_steps + 1 if settings.endpoints else settings.record_every
+    forced = state.progress[FORCED] != NOTHING_FORCED
+    while steps < state.max_steps[0]:
+        if steps or not forced:
+            if arrive(field, settings, scratch, state, n_corners, ONE):
+                reason = np.int64(state.reason[0])  # type: ignore[assignment]
+                break
+            state.steps[0] = steps
+            why = next_vector(field, settings, state, n_corners)
+            if why:
+                reason = why
+                break
+        x = state.x[0] + step * state.ux[0]
+        y = state.y[0] + step * state.uy[0]
+        z = state.z[0] + step * state.uz[0]
+        vx, vy, vz = to_voxel(field.to_voxel, x, y, z)
+        voxel = nearest_voxel(field, vx, vy, vz)
+        if voxel != state.voxel[0] and not enter_voxel(field, state, 0, voxel):
+            reason = np.int64(state.reason[0])  # type: ignore[assignment]
+            break
+        state.x[0], state.y[0], state.z[0] = x, y, z
+        steps += 1
+        if since == 0:
+            slot += heading
+        since = 0 if since + 1 == every else since + 1  # type: ignore[assignment]
+        point = state.points[0, slot]
+        point[0], point[1], point[2] = x, y, z
+        if regions.roles.shape[0]:
+            why = visit_regions(regions, state, 0, state.half[0], False, x, y, z)
+            if why:
+                reason = why
+                break
+    state.cursor[0] = slot
+    state.steps[0] = steps
+    return reason
 
 
-@inlined
-def visit(field, regions, state, lane, steps, x, y, z):
-    """Record in what regions a point lies; tissues ask for amplitudes that are not here."""
-    if regions.roles.shape[0]:
-        return visit_regions(regions, state, lane, state.half[lane], False, x, y, z)
-    return 0
-
-
-def _track_half_by(arrive):
-    return compiled(
-        bound(
-            streamline.track_half,
-            NEXT_DIRECTION=next_vector,
-            arrive=arrive,
-            find_rows_of=look_for_no_rows,
-            visit=visit,
-        )
-    )
-
-
-track_half, track_half_in_blocks = _track_half_by(arrive), _track_half_by(arrive_in_blocks)
+track_half = compiled(track_half_by)
+track_half_in_blocks = compiled(bound(track_half_by, arrive=arrive_in_blocks))
 
 
 def find_start_by(field, settings, scratch, state, n_corners, seed_directions):
@@ -126,7 +150,7 @@ def track_block(
         under_way, rejected, length = True, 0, ZERO
         while under_way:
             if not reason:
-                reason = track_half(field, settings, regions, scratch, state, n_corners, 0)
+                reason = track_half(field, settings, regions, scratch, state, n_corners)
             common[FORCED] = NOTHING_FORCED
             under_way, rejected, length = end_half(
                 field, settings, regions, state, n_corners, 0, reason, x, y, z
