@@ -356,13 +356,7 @@ def test_random_numbers_are_those_of_the_streams_of_seeds(library, fod, batch):
     np.testing.assert_array_equal(shifted.seed_index, wanted.seed_index + 1000)
 
 
-# ------------------------------------------------------------------------------ within a tolerance
-#
-# Diffusion and transport use sines, cosines, logarithms and exponentials, which every machine has
-# its own of, correct to a bit or two. A difference in the last bit grows along a line, by as much
-# as lines part there: so the first points are compared, and of all lines number and mean length,
-# which may differ as those of other random numbers do: by four standard errors.
-# The host's functions may well be Numba's, so the kernels are also compiled with others.
+# ---------------------------------------------------------------------------- diffusion, transport
 
 LANGEVIN = [
     pytest.param({}, id="plain"),

@@ -47,7 +47,7 @@ from .memory import (
     store_half_floats,
     store_to,
 )
-from .sphere.evaluation import value_at, values_at
+from .sphere.evaluation import values_at
 from .sphere.peaks import climb, cosine_of, has_odd_degrees, largest_value
 
 BIT, NONE = np.uint32(1), np.uint32(0)
@@ -445,32 +445,6 @@ def find_ahead(field, settings, scratch, state, n_corners, words, lanes):
             numbers = load_half_floats(field.coefficients, first + c)
             store_to(scratch.rows, lane * n_padded + c, numbers)
     side_by_side(scratch.rows, scratch.turned, lanes)
-
-
-@inlined
-def slope_in_space(field, scratch, state, lane, ux, uy, uz):
-    """Return the gradient in space of the FOD along a direction, per mm; of eight voxels."""
-    n_padded = padded_length(field.shifts)
-    vx, vy, vz = to_voxel(field.to_voxel, state.x[lane], state.y[lane], state.z[lane])
-    fx, fy, fz = vx - np.floor(vx), vy - np.floor(vy), vz - np.floor(vz)
-    gx, gy, gz = ZERO, ZERO, ZERO
-    for k in range(8):
-        first = state.lane_rows[lane, k] * n_padded
-        for c in range(0, n_padded, PADDING):
-            store_to(scratch.mixed, c, load_half_floats(field.coefficients, first + c))
-        value = value_at(field.shifts, scratch.mixed, ux, uy, uz)
-        wx = fx if k >> 2 else ONE - fx
-        wy = fy if (k >> 1) & 1 else ONE - fy
-        wz = fz if k & 1 else ONE - fz
-        gx += (value if k >> 2 else -value) * wy * wz
-        gy += (value if (k >> 1) & 1 else -value) * wx * wz
-        gz += (value if k & 1 else -value) * wx * wy
-    matrix = field.to_voxel
-    return (
-        matrix[0, 0] * gx + matrix[1, 0] * gy + matrix[2, 0] * gz,
-        matrix[0, 1] * gx + matrix[1, 1] * gy + matrix[2, 1] * gz,
-        matrix[0, 2] * gx + matrix[1, 2] * gy + matrix[2, 2] * gz,
-    )
 
 
 @inlined

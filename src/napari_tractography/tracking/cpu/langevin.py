@@ -43,17 +43,9 @@ from ..codes import (
     STEEPEST,
     UNIT_24,
 )
-from .cells import (
-    HALF,
-    ONE,
-    ZERO,
-    load_half_floats,
-    padded_length,
-    slope_in_space,
-    to_voxel,
-)
+from .cells import HALF, ONE, ZERO, load_half_floats, padded_length, to_voxel
 from .deterministic import prepare
-from .draw import below_cone_mass, lanes_below_cone_mass, philox_block, turn_of
+from .draw import lanes_below_cone_mass, philox_block, turn_of
 from .lanes import (
     CLIMBERS,
     N_LANES,
@@ -67,7 +59,7 @@ from .lanes import (
 from .llvm import bits_of, floors, lowest_bit, roots, select
 from .memory import stay, store, store_to
 from .sphere.cones import falling, log_of_one_and
-from .sphere.evaluation import derivatives_at, derivatives_of_some, values_of_lanes
+from .sphere.evaluation import derivatives_of_some, values_of_lanes
 from .sphere.tangents import along_tangents, normalised, onto_border, tangents
 
 DIFFUSION = ROW.code
@@ -114,149 +106,12 @@ def growth(curvature, time):
     return select(flat, time * (ONE + HALF * product), power / select(flat, ONE, curvature))
 
 
-@compiled
-def log_fod(field, settings, coefficients, ux, uy, uz, sx, sy, sz):
-    """Return the FOD at a unit vector, and gradient and second derivatives of its logarithm.
-
-    The vector s is added to the gradient of the FOD: what `look_ahead` sees.
-
-    Returns
-    -------
-    value : float32
-    ax, ay, az, bx, by, bz : float32
-        The principal axes of the second derivatives: unit vectors, tangents at u.
-    ga, gb, ha, hb : float32
-        First and second derivative along each.
-    """
-    value, gx, gy, gz, hxx, hxy, hxz, hyz, hzz = derivatives_at(
-        field.shifts, coefficients, ux, uy, uz
-    )
-    ax, ay, az, bx, by, bz = tangents(ux, uy, uz)
-    sa, sb = sx * ax + sy * ay + sz * az, sx * bx + sy * by + sz * bz
-    ga, gb, haa, hab, hbb = along_tangents(
-        gx, gy, gz, hxx, hxy, hxz, hyz, hzz, ux, uy, uz, ax, ay, az, bx, by, bz
-    )
-    if settings.positivity == SOFTPLUS:
-        scaled = settings.sharpness * value
-        small = falling(abs(scaled))
-        slope = (ONE if scaled > ZERO else small) / (ONE + small)
-        bend = settings.sharpness * slope * (ONE - slope)
-        value = (max(scaled, ZERO) + log_of_one_and(small)) / settings.sharpness
-        haa = slope * haa + bend * ga * ga
-        hab = slope * hab + bend * ga * gb
-        hbb = slope * hbb + bend * gb * gb
-        ga, gb = slope * ga, slope * gb
-        sa, sb = slope * sa, slope * sb
-    if not value > ZERO:
-        return ZERO, ax, ay, az, bx, by, bz, ZERO, ZERO, ZERO, ZERO
-    ga, gb = ga / value, gb / value
-    haa = haa / value - ga * ga
-    hab = hab / value - ga * gb
-    hbb = hbb / value - gb * gb
-    ga, gb = ga + sa / value, gb + sb / value
-    # Turn the tangents to the principal axes: by half the angle of (haa - hbb, 2 hab).
-    across, twice = haa - hbb, hab + hab
-    size = np.float32(math.sqrt(across * across + twice * twice))
-    cosine, sine = ONE, ZERO
-    if size > ZERO:
-        cosine = np.float32(math.sqrt(HALF * (ONE + abs(across) / size)))
-        sine = HALF * twice / (size * cosine)
-        if across < ZERO:
-            sign = ONE if sine >= ZERO else -ONE
-            cosine, sine = abs(sine), sign * cosine
-    mean = HALF * (haa + hbb)
-    cx, cy, cz = cosine * ax + sine * bx, cosine * ay + sine * by, cosine * az + sine * bz
-    dx, dy, dz = cosine * bx - sine * ax, cosine * by - sine * ay, cosine * bz - sine * az
-    return (
-        value, cx, cy, cz, dx, dy, dz,
-        cosine * ga + sine * gb, cosine * gb - sine * ga, mean + HALF * size, mean - HALF * size,
-    )  # fmt: skip
-
-
-@kept
-def turn_direction(field, settings, scratch, state, n_corners, lane):
-    """Turn the direction of a lane by one step; return the reason to stop, or 0."""
-    coefficients = state.lane_coefficients[lane]
-    first_x, first_y, first_z = state.ux[lane], state.uy[lane], state.uz[lane]
-    ux, uy, uz = first_x, first_y, first_z
-    length = settings.step
-    sx, sy, sz = ZERO, ZERO, ZERO
-    if n_corners > 1 and settings.look_ahead > ZERO:
-        sx, sy, sz = slope_in_space(field, scratch, state, lane, ux, uy, uz)
-        sx, sy, sz = (
-            settings.look_ahead * sx,
-            settings.look_ahead * sy,
-            settings.look_ahead * sz,
-        )
-    value, ax, ay, az, bx, by, bz, ga, gb, ha, hb = log_fod(
-        field, settings, coefficients, ux, uy, uz, sx, sy, sz
-    )
-    if value < settings.min_amplitude or not value > ZERO:
-        return LOW_AMPLITUDE
-    if settings.min_probability > ZERO and below_cone_mass(
-        field, settings, scratch, state, n_corners, lane
-    ):
-        return LOW_PROBABILITY
-    if settings.adaptive:
-        steepness = max(ONE, ga * ga + gb * gb)
-        length = settings.step * LONGEST / min(steepness, STEEPEST)
-    state.step[lane] = length
-    left = settings.gamma * length
-    longest = LONGEST_PART
-    if settings.algorithm == DIFFUSION:
-        # Else LONGEST_TURN would cut the noise, and directions would be distributed too narrowly.
-        size = min(settings.gamma_noise * settings.gamma_noise, ONE)
-        longest = min(longest, MOST_NOISE / max(size, MOST_NOISE))
-    n_parts = np.int64(math.ceil(left / longest))
-    time = left / np.float32(max(n_parts, 1))  # type: ignore[arg-type]
-    for part in range(n_parts):
-        if part:
-            value, ax, ay, az, bx, by, bz, ga, gb, ha, hb = log_fod(
-                field, settings, coefficients, ux, uy, uz, sx, sy, sz
-            )
-            if not value > ZERO:
-                break
-        a, b = ga * growth(ha, time), gb * growth(hb, time)
-        if settings.algorithm == DIFFUSION:
-            p, q = gaussians(
-                settings, state.stream[lane], state.steps[lane], part, state.purpose[lane]
-            )
-            size = settings.gamma_noise * settings.gamma_noise
-            # Twice the integral of exp(2 h t); the noise alone is of the order of that of f.
-            a += p * np.float32(math.sqrt(TWO * size * growth(TWO * ha, time)))
-            b += q * np.float32(math.sqrt(TWO * size * growth(TWO * hb, time)))
-        tx, ty, tz = a * ax + b * bx, a * ay + b * by, a * az + b * bz
-        angle = np.float32(math.sqrt(tx * tx + ty * ty + tz * tz))
-        if angle > ZERO:
-            cosine, sine = turn_of(OF_A_TURN * min(angle, LONGEST_TURN))
-            sine = sine / angle
-            ux, uy, uz = normalised(
-                cosine * ux + sine * tx, cosine * uy + sine * ty, cosine * uz + sine * tz
-            )
-    if first_x * ux + first_y * uy + first_z * uz < settings.cone_cosine:
-        ux, uy, uz = onto_border(
-            first_x, first_y, first_z, settings.cone_cosine, settings.cone_sine, ux, uy, uz
-        )
-    state.ux[lane], state.uy[lane], state.uz[lane] = ux, uy, uz
-    return 0
-
-
 @kept
 def turn_directions(field, settings, scratch, state, n_corners, drawing):
-    """Turn a set of lanes by one step; as `turn_direction`, bit for bit."""
+    """Turn a set of lanes by one step of the dynamics; see `draw_directions`."""
     chosen, ended, work = prepare(field, settings, scratch, state, n_corners, drawing)
     if not work:
         return chosen, ended
-    if settings.positivity == SOFTPLUS:
-        left = work
-        while left:
-            lane = lowest_bit(left)
-            left &= left - BIT
-            reason = turn_direction(field, settings, scratch, state, n_corners, lane)
-            if reason:
-                state.reason[lane] = reason
-                ended |= BIT << np.uint32(lane)
-        return chosen | (work & ~ended), ended
     little = NONE
     if settings.min_probability > ZERO:
         little = lanes_below_cone_mass(field, settings, scratch, state, n_corners, work)
@@ -277,7 +132,10 @@ def turn_directions(field, settings, scratch, state, n_corners, drawing):
 
 @compiled
 def slopes_in_space(field, scratch, state, lanes):
-    """Write to ``scratch.tilted`` what `slope_in_space` returns, of a set of lanes."""
+    """Write the gradients in space of the FOD along the directions of lanes to ``scratch.tilted``.
+
+    Per mm; of eight voxels.
+    """
     n_padded, rows, values = padded_length(field.shifts), scratch.rows, scratch.tilted
     ux, uy, uz = load(state.ux), load(state.uy), load(state.uz)
     vx, vy, vz = to_voxel(field.to_voxel, load(state.x), load(state.y), load(state.z))
@@ -325,14 +183,15 @@ def turn_some(field, settings, scratch, state, first, lanes, looks):
     noise = settings.algorithm == DIFFUSION
     size_of_noise = settings.gamma_noise * settings.gamma_noise
     if noise:
+        # Else LONGEST_TURN would cut the noise, and directions would be distributed too narrowly.
         size = min(size_of_noise, ONE)
         longest = min(longest, MOST_NOISE / max(size, MOST_NOISE))
     n_parts, time = parts_of(settings.gamma * filled_some(settings.step), longest)
     low, turning, part = NONE, lanes, 0
     while turning:
         stay()
-        value, ax, ay, az, bx, by, bz, ga, gb, ha, hb = log_fod_of_some(
-            field.shifts, state.coefficients[:, first:], ux, uy, uz, sx, sy, sz
+        value, ax, ay, az, bx, by, bz, ga, gb, ha, hb = log_fod(
+            field.shifts, settings, state.coefficients[:, first:], ux, uy, uz, sx, sy, sz
         )
         if part == 0:
             low = lanes & ~bits_of((value >= settings.min_amplitude) & (value > ZERO))
@@ -353,6 +212,7 @@ def turn_some(field, settings, scratch, state, first, lanes, looks):
                     settings, state.stream[lane], state.steps[lane], part, state.purpose[lane]
                 )
             p, q = load_some(numbers, first), load_some(numbers, N_LANES + first)
+            # Twice the integral of exp(2 h t); the noise alone is of the order of that of f.
             a = a + p * roots(TWO * size_of_noise * growth(TWO * ha, time))
             b = b + q * roots(TWO * size_of_noise * growth(TWO * hb, time))
         tx, ty, tz = a * ax + b * bx, a * ay + b * by, a * az + b * bz
@@ -395,8 +255,21 @@ def parts_of(whole, longest):
 
 
 @inlined
-def log_fod_of_some(shifts, coefficients, ux, uy, uz, sx, sy, sz):
-    """Return what `log_fod` does, of vectors, without softplus; anything where f is not > 0."""
+def log_fod(shifts, settings, coefficients, ux, uy, uz, sx, sy, sz):
+    """Return the FOD at unit vectors, and gradient and second derivatives of its logarithm.
+
+    All are vectors of lanes. The vector s is added to the gradient of the FOD: what `look_ahead`
+    sees. Where the FOD is not above 0, all but its value is of no meaning.
+
+    Returns
+    -------
+    value
+        The FOD.
+    ax, ay, az, bx, by, bz
+        The principal axes of the second derivatives: unit vectors, tangents at u.
+    ga, gb, ha, hb
+        First and second derivative along each.
+    """
     value, gx, gy, gz, hxx, hxy, hxz, hyz, hzz = derivatives_of_some(
         shifts, coefficients, ux, uy, uz
     )
@@ -405,6 +278,18 @@ def log_fod_of_some(shifts, coefficients, ux, uy, uz, sx, sy, sz):
     ga, gb, haa, hab, hbb = along_tangents(
         gx, gy, gz, hxx, hxy, hxz, hyz, hzz, ux, uy, uz, ax, ay, az, bx, by, bz
     )
+    if settings.positivity == SOFTPLUS:
+        scaled = settings.sharpness * value
+        rises = scaled > ZERO
+        small = falling(select(rises, scaled, ZERO - scaled))
+        slope = select(rises, ONE, small) / (ONE + small)
+        bend = settings.sharpness * slope * (ONE - slope)
+        value = (select(rises, scaled, ZERO) + log_of_one_and(small)) / settings.sharpness
+        haa = slope * haa + bend * ga * ga
+        hab = slope * hab + bend * ga * gb
+        hbb = slope * hbb + bend * gb * gb
+        ga, gb = slope * ga, slope * gb
+        sa, sb = slope * sa, slope * sb
     ga, gb = ga / value, gb / value
     haa = haa / value - ga * ga
     hab = hab / value - ga * gb
@@ -412,6 +297,7 @@ def log_fod_of_some(shifts, coefficients, ux, uy, uz, sx, sy, sz):
     ga, gb = ga + sa / value, gb + sb / value
     across, twice = haa - hbb, hab + hab
     size = roots(across * across + twice * twice)
+    # Turn the tangents to the principal axes: by half the angle of (haa - hbb, 2 hab).
     far = select(across < ZERO, ZERO - across, across)
     cosine = roots(HALF * (ONE + far / size))
     sine = HALF * twice / (size * cosine)
