@@ -6,6 +6,7 @@ half sphere. Tracking is continuous: sets are for sampling, tables and display.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from functools import lru_cache
 
@@ -15,6 +16,11 @@ from numpy.typing import NDArray
 from ..errors import InvalidParameterError
 
 N_NEIGHBOURS = 8  # of a direction: enough to surround it and to fit a quadratic
+CANDIDATES = 4  # to be the nearest direction, of a cell
+# Cells of a half sphere, over the directions of the set: two thirds of them have one or two
+# candidates, and one in four hundred more than four.
+CELLS_A_DIRECTION = 3.0
+BEHIND = 1e-5  # cosine: above the rounding of cells and of cosines in 32 bits
 GOLDEN_ANGLE_RAD = np.pi * (3.0 - np.sqrt(5.0))
 ConeFunction = Callable[[NDArray[np.float64], NDArray[np.float64]], NDArray[np.bool_]]
 
@@ -105,3 +111,48 @@ def neighbour_table(
     for array in (neighbours, slopes, tangents):
         array.flags.writeable = False
     return neighbours, slopes, tangents
+
+
+@lru_cache(maxsize=8)
+def nearest_cells(n_directions: int) -> NDArray[np.float32]:
+    """Return which directions of the set may be the nearest to a unit vector, by where it points.
+
+    A unit vector (x, y, z) lies in a cell of the half sphere with z >= 0, or of the other, by x + y
+    and x - y, both over |x| + |y| + |z| and from -1 to 1. In each octant the borders of cells are
+    planes through the origin, and those between octants cut cells along their diagonals: what is
+    in a cell is a sum of its corners. So a direction that is further from all corners
+    than another one is further from all of the cell.
+
+    Returns
+    -------
+    (2, n, n, 4, CANDIDATES) float32, read-only
+        x, y, z and number of each candidate. Where there are fewer, the antipode of the first takes
+        the place of others; where there are more, all are the same, and which is the nearest cannot
+        be told.
+    """
+    units = direction_set(n_directions)
+    side = math.ceil(math.sqrt(CELLS_A_DIRECTION * n_directions))
+    edges = np.linspace(-1.0, 1.0, side + 1)
+    x, y = (edges[:, None] + edges) / 2, (edges[:, None] - edges) / 2
+    cells = np.empty((2, side, side, 4, CANDIDATES), np.float32)
+    for half, sign in enumerate((1.0, -1.0)):
+        corners = np.stack([x, y, sign * (1.0 - np.abs(x) - np.abs(y))], axis=2)
+        corners /= np.linalg.norm(corners, axis=2, keepdims=True)
+        cosines = corners.astype(np.float32) @ units.T
+        for row in range(side):
+            around = [at[k : k + side] for at in cosines[row : row + 2] for k in range(2)]
+            first = np.minimum.reduce(around).argmax(axis=1)
+            ahead = [at - np.take_along_axis(at, first[:, None], axis=1) for at in around]
+            may_be = np.maximum.reduce(ahead) > -BEHIND
+            may_be[np.arange(side), first] = False
+            others = np.argsort(~may_be, axis=1, kind="stable")[:, : CANDIDATES - 1]
+            is_one = np.take_along_axis(may_be, others, axis=1)
+            antipodes = (first + n_directions // 2) % n_directions
+            others = np.where(is_one, others, antipodes[:, None])
+            too_many = may_be.sum(axis=1) >= CANDIDATES
+            others[too_many] = first[too_many, None]
+            found = np.column_stack([first, others])
+            cells[half, row, :, :3] = units[found].transpose(0, 2, 1)
+            cells[half, row, :, 3] = found
+    cells.flags.writeable = False
+    return cells

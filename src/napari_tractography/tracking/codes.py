@@ -190,8 +190,11 @@ class Field(NamedTuple):
     n_entered: int  # voxels that streamlines may enter, at most
     # Of a cone that is a function; else all of them are empty.
     allowed: np.ndarray  # (n_directions, n_directions) uint8: which direction may follow which
+    allowed_words: np.ndarray  # (n,) uint64: the same on the CPU, a bit a pair
     directions: np.ndarray  # (n_directions, 3) float32
     neighbours: np.ndarray  # (n_directions, N_NEIGHBOURS) int32
+    # Of the CPU alone: which directions may be the nearest; see geometry/directions.py.
+    cells: np.ndarray  # (2, n, n, 4, CANDIDATES) float32
 
 
 class VectorField(NamedTuple):
@@ -275,6 +278,9 @@ class Scratch(NamedTuple):
     half_floats: np.ndarray  # (n_padded,) uint16: the same as half floats
     # A direction and an amplitude for each lane; on the way there, see cpu/sphere/rings.py.
     tried: np.ndarray  # (5, n_lanes) float32
+    # Unit vectors, one for each lane, and the cells of `Field.cells` in which they lie.
+    located: np.ndarray  # (3, n_lanes) float32
+    cells: np.ndarray  # (n_lanes,) uint32
     # Of all lanes: amplitudes at all sampled directions, and coefficients in axes turned
     # to the cone of each, about z, and about y.
     lane_amplitudes: np.ndarray  # (n, n_lanes) float32
@@ -298,6 +304,8 @@ def new_scratch(n_points: int, n_padded: int, n_lanes: int) -> Scratch:
         mixed=aligned(n_padded, np.float32),
         half_floats=aligned(n_padded, np.uint16),
         tried=aligned((5, n_lanes), np.float32),
+        located=aligned((3, n_lanes), np.float32),
+        cells=aligned(n_lanes, np.uint32),
         lane_amplitudes=aligned((n_points, n_lanes), np.float32),
         outstanding=aligned((2, n_points), np.int64),
         turned=aligned((n_padded, n_lanes), np.float32),

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from ..fields.input_kind import BLOCKS, VECTORS
 from ..fields.polynomials import shifts
-from ..geometry.directions import direction_set, neighbour_table
+from ..geometry.directions import CANDIDATES, direction_set, nearest_cells, neighbour_table
 from ..model.parameters import SOFTPLUS_SHARPNESS, TrackingParameters
 from ..model.regions import Region
 from ..model.roles import INCLUDE_RULES
@@ -176,9 +176,15 @@ def kernel_field(
         mask_words=words,
         n_entered=_n_entered(len(table.values), inside),
         allowed=_read_only(np.zeros((0, 0), np.uint8) if allowed is None else allowed),
+        allowed_words=_read_only(
+            np.zeros(0, np.uint64) if allowed is None else bits_of_voxels(allowed)
+        ),
         directions=_read_only(np.zeros((0, 3), np.float32) if no_cone else direction_set(n)),
         neighbours=_read_only(
             np.zeros((0, codes.N_NEIGHBOURS), np.int32) if no_cone else neighbour_table(n)[0]
+        ),
+        cells=_read_only(
+            np.zeros((2, 0, 0, 4, CANDIDATES), np.float32) if no_cone else nearest_cells(n)
         ),
     )
 

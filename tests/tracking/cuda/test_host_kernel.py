@@ -207,17 +207,25 @@ def uneven(current, units):
 
 
 @pytest.mark.parametrize(
-    ("cone", "interpolation", "algorithm"),
+    ("cone", "threshold", "interpolation", "algorithm"),
     covering_params(
         {
             "cone": {each.__name__: each for each in (ahead_only, both_ways, uneven)},
+            "threshold": {"": 0.0, "threshold": 0.02, "high threshold": 0.2},
             "interpolation": {each: each for each in ("nearest", "trilinear")},
             "algorithm": {each: each for each in NAMES},
         }
     ),
 )
-def test_bits_agree_with_cones_of_any_shape(library, fod, seeds, algorithm, interpolation, cone):
-    parameters = short(algorithm=algorithm, interpolation=interpolation, n_directions=200)
+def test_bits_agree_with_cones_of_any_shape(
+    library, fod, seeds, algorithm, interpolation, threshold, cone
+):
+    parameters = short(
+        algorithm=algorithm,
+        interpolation=interpolation,
+        min_probability=threshold,
+        n_directions=200,
+    )
     plan = plan_of(fod, seeds, parameters, cone=cone)
     assert plan.field.allowed.size
     assert_same(track_on_host(library, plan), on_cpu(plan))

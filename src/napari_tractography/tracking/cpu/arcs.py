@@ -84,7 +84,7 @@ from .llvm import (
     to_ints,
 )
 from .memory import acquire, number_at, stay, store, store_to
-from .sphere.cones import make_positive, nearest_index, positive
+from .sphere.cones import allowed_lanes, face, make_positive, positive
 from .sphere.evaluation import values_of_lanes
 from .sphere.headings import mirrored
 from .sphere.tangents import normalised, tangents
@@ -203,7 +203,8 @@ def draw_arcs(field, settings, scratch, state, n_corners, trying, new):
         good = good & (density * end > least)
         failed, whole = trying & ~bits_of(good), trying & bits_of(good & (part == last))
         if field.allowed.size:
-            allowed = allowed_ends(field, scratch, whole, (hx, hy, hz), (ex, ey, ez))
+            face(field, scratch, state, whole, hx, hy, hz)
+            allowed = allowed_lanes(field, scratch, state, whole, ex, ey, ez)
             failed |= whole & ~allowed
             whole = allowed
         # What is known of the arcs ahead, and where that is enough.
@@ -383,27 +384,6 @@ def row_at(field, ix, iy, iz):
     if ix < 0 or iy < 0 or iz < 0 or ix >= nx or iy >= ny or iz >= nz:
         return np.int64(field.values.shape[0])
     return row_of(field, (ix * ny + iy) * nz + iz)
-
-
-@inlined
-def allowed_ends(field, scratch, lanes, headings, ends):
-    """Return those of a set of lanes that may turn from their headings to where arcs end."""
-    tried, allowed = scratch.lane_amplitudes, NONE
-    for axis in range(3):
-        store_to(tried, axis * N_LANES, headings[axis])
-        store_to(tried, (axis + 3) * N_LANES, ends[axis])
-    while lanes:
-        lane = lowest_bit(lanes)
-        lanes &= lanes - BIT
-        i = nearest_index(
-            field.directions, field.neighbours, tried[0, lane], tried[1, lane], tried[2, lane]
-        )
-        j = nearest_index(
-            field.directions, field.neighbours, tried[3, lane], tried[4, lane], tried[5, lane]
-        )
-        if field.allowed[i, j]:
-            allowed |= BIT << np.uint32(lane)
-    return allowed
 
 
 @inlined

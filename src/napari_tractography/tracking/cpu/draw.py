@@ -75,7 +75,8 @@ from .llvm import (
 from .memory import stay, store, store_to
 from .sphere.cones import (
     allowed_lanes,
-    any_allowed,
+    allowed_of,
+    face,
     face_ahead,
     keep_allowed,
     make_positive,
@@ -185,6 +186,9 @@ def draw_directions(field, settings, scratch, state, n_corners, drawing):
     height = select(starting, TWO, filled(settings.cone_height))
     ax, ay, az, bx, by, bz = tangents(ux, uy, uz)
     n_proposals, bound = load(state.n_proposals), positive(settings, load(state.bound))
+    if field.allowed.size:
+        turned = trying & bits_of(~starting & (n_proposals == 0))
+        face(field, scratch, state, turned, ux, uy, uz)
     x, y, z, here, spare, chosen, rejected = ux, uy, uz, bound, bound, NONE, NONE
     while True:
         stay()  # else all coefficients would be loaded ahead of the loop, and put on the stack
@@ -438,7 +442,9 @@ def sample_cone(field, settings, scratch, state, lane):
         x, y, z = a * ax + b * bx + c * ux, a * ay + b * by + c * uy, a * az + b * bz + c * uz
         amplitude = positive(settings, values_at(field.shifts, mixed, x, y, z))
         high = bits_of((amplitude > ZERO) & (amplitude >= settings.min_amplitude))
-        if high and (any_will_do or any_allowed(field, scratch, state, lane, high, x, y, z)):
+        if high and not any_will_do:
+            high = allowed_of(field, scratch, state.facing[lane], high, x, y, z)
+        if high:
             return 1
         store_to(amplitudes, j, amplitude)
     if not any_will_do:
@@ -480,7 +486,7 @@ def find_peak(field, settings, scratch, state, lane):
     if field.allowed.size and not starts:
         points = field.cone_points
         sample_amplitudes(field.shifts, mixed, amplitudes, points, ux, uy, uz)
-        keep_allowed(field, amplitudes, ux, uy, uz)
+        keep_allowed(field, scratch, ux, uy, uz)
         largest, j = largest_value(amplitudes, points.shape[1])
         peak[0], peak[1], peak[2] = point_in_cone(points, j, ux, uy, uz)
         face_ahead(field, peak, ux, uy, uz)
@@ -505,11 +511,9 @@ def find_peak(field, settings, scratch, state, lane):
 @inlined
 def lanes_below_cone_mass(field, settings, scratch, state, n_corners, lanes):
     """Return those of a set of lanes in whose cones there is too small a fraction of the FOD."""
-    little = NONE
-    if not field.allowed.size:
-        lanes, little = lanes_in_doubt(
-            field, settings, scratch, state, n_corners, lanes, field.cone_mass
-        )
+    lanes, little = lanes_in_doubt(
+        field, settings, scratch, state, n_corners, lanes, field.cone_mass
+    )
     while lanes:
         lane = lowest_bit(lanes)
         lanes &= lanes - BIT
@@ -522,14 +526,17 @@ def lanes_below_cone_mass(field, settings, scratch, state, n_corners, lanes):
 def lanes_in_doubt(field, settings, scratch, state, n_corners, lanes, numbers):
     """Tell in which lanes' cones there may be, and surely is, too small a fraction of the FOD.
 
-    In others even a lower bound of the mass is enough; where it surely is too small an upper bound,
-    the largest amplitude, is too low. `numbers` are those of :mod:`...tables.cone_mass`.
+    In others even a lower bound of the mass is enough, which there is of whole cones alone; where
+    it surely is too small an upper bound, the largest amplitude, is too low. `numbers` are those of
+    :mod:`...tables.cone_mass`.
     """
     if not lanes:
         return NONE, NONE
     stay()
-    ux, uy, uz = load(state.ux), load(state.uy), load(state.uz)
-    bound = convolved_of_lanes(field.shifts, state.coefficients, numbers, ux, uy, uz)
+    bound = filled(ZERO)
+    if not field.allowed.size:
+        ux, uy, uz = load(state.ux), load(state.uy), load(state.uz)
+        bound = convolved_of_lanes(field.shifts, state.coefficients, numbers, ux, uy, uz)
     enough = settings.min_probability * (SURELY * TWO / settings.cone_height) + numbers[0]
     # No mean is above the bound of all amplitudes, which is at hand: mostly that is enough.
     most = load(state.coefficients[field.values.shape[1]])
@@ -558,7 +565,7 @@ def below_cone_mass(field, settings, scratch, state, n_corners, lane):
         field.shifts, state.lane_coefficients[lane], scratch.amplitudes, points, ux, uy, uz
     )
     if field.allowed.size:
-        keep_allowed(field, scratch.amplitudes, ux, uy, uz)
+        keep_allowed(field, scratch, ux, uy, uz)
     total = sum_of_positive(scratch.amplitudes, points.shape[1])
     mass = total / np.float32(points.shape[1]) * (HALF * settings.cone_height)
     return mass <= settings.min_probability * mean_amplitude(field, state, n_corners, lane)

@@ -154,7 +154,7 @@ class LaneState(NamedTuple):
     since_recorded: np.ndarray  # (N_LANES,) int32: steps that have the same cursor, 0 when it moves
     reason: np.ndarray  # (N_LANES,) int32: why it ends
     next_voxel: np.ndarray  # (N_LANES,) int32: that the step leads to, -1 outside the image
-    facing: np.ndarray  # (N_LANES,) int64: of the directions of cones, one near the lane's
+    facing: np.ndarray  # (N_LANES,) int64: direction of a cone function's set nearest to the lane's
     # The FOD at its last point.
     bound: np.ndarray  # (N_LANES,) float32: no amplitude that may be drawn is larger
     coefficients: np.ndarray  # (n_padded, N_LANES) float32; after them, the bound of the voxels

@@ -2,14 +2,30 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 import pytest
 from numba import njit
 
-from napari_tractography.geometry.directions import direction_set, neighbour_table
+from napari_tractography.geometry.directions import (
+    CANDIDATES,
+    direction_set,
+    nearest_cells,
+    neighbour_table,
+)
+from napari_tractography.tracking.codes import new_scratch
 from napari_tractography.tracking.cpu import lanes, memory
 from napari_tractography.tracking.cpu.lanes import N_LANES
 from napari_tractography.tracking.cpu.sphere import cones
+
+
+class Field(NamedTuple):
+    """What of a plan's field is read here."""
+
+    directions: np.ndarray
+    neighbours: np.ndarray
+    cells: np.ndarray
 
 
 @njit
@@ -38,27 +54,47 @@ def test_the_nearest_direction_is_found_by_going_uphill(n):
 
 
 @njit
-def nearest_near(directions, neighbours, near, units, found):
-    for i in range(len(units)):
-        x, y, z = units[i, 0], units[i, 1], units[i, 2]
-        found[i] = cones.nearest_from(directions, neighbours, near[i], x, y, z)
+def nearest_by_cells(field, scratch, units, found):
+    for first in range(0, len(found), N_LANES):
+        x = lanes.load_from(units, first)
+        y = lanes.load_from(units, len(found) + first)
+        z = lanes.load_from(units, 2 * len(found) + first)
+        cones.locate(field, scratch, x, y, z)
+        for lane in range(N_LANES):
+            found[first + lane] = cones.nearest_of(field, scratch, lane)
 
 
 @pytest.mark.parametrize("n", [32, 100, 724, 4096])
-def test_the_nearest_direction_is_the_same_wherever_the_search_begins(n):
-    """Ones that are as near to two or three directions are among them."""
+def test_the_nearest_direction_is_the_same_among_the_candidates_of_a_cell(n):
+    """Ones that are as near to two or three directions are among them, and borders of cells."""
     rng = np.random.default_rng(n)
     directions, neighbours = direction_set(n), neighbour_table(n)[0]
     units = rng.normal(size=(200_000, 3))
     first = rng.integers(0, n, 20_000)
     second, third = neighbours[first, 0], neighbours[first, 1]
     between = directions[first] + directions[second]
-    units = np.concatenate([units, between, between + directions[third], directions])
+    side = nearest_cells(n).shape[1]
+    across, along = np.linspace(-1, 1, side + 1)[rng.integers(0, side + 1, (2, 20_000))]
+    x, y = (across + along) / 2, (across - along) / 2
+    corners = np.stack([x, y, 1 - np.abs(x) - np.abs(y)], axis=1)
+    axes = np.concatenate([np.eye(3), -np.eye(3)])
+    units = np.concatenate([units, between, between + directions[third], directions, axes])
+    units = np.concatenate([units, corners, corners * [1, 1, -1]])
     units = (units / np.linalg.norm(units, axis=1, keepdims=True)).astype(np.float32)
+    units = units[: len(units) // N_LANES * N_LANES]
     usual, found = np.zeros(len(units), np.int64), np.zeros(len(units), np.int64)
     nearest_of(directions, neighbours, units, usual)
-    nearest_near(directions, neighbours, rng.integers(0, n, len(units)), units, found)
+    field = Field(directions, neighbours, nearest_cells(n))
+    scratch = new_scratch(0, 0, N_LANES)
+    nearest_by_cells(field, scratch, np.ascontiguousarray(units.T), found)
     np.testing.assert_array_equal(found, usual)
+
+
+@pytest.mark.parametrize("n", [32, 724, 4096])
+def test_few_cells_have_more_candidates_than_there_is_room_for(n):
+    numbers = nearest_cells(n)[..., 3, :].reshape(-1, CANDIDATES)
+    assert ((numbers >= 0) & (numbers < n)).all()
+    assert (numbers == numbers[:, :1]).all(axis=1).mean() < 0.03
 
 
 @njit

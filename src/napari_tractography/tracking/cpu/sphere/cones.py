@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import numpy as np
 
+from ....geometry.directions import CANDIDATES
 from ....runtime.compiling import compiled, inlined
 from ...codes import EXP, LIMIT, LOG, N_NEIGHBOURS, NOWHERE, SIXTEENTH, SOFTPLUS
-from ..lanes import N_LANES, filled, load_from
-from ..llvm import lowest_bit, select
-from ..memory import store_to
-from .peaks import has_odd_degrees, point_in_cone
+from ..lanes import N_LANES, booleans_of, filled, load_from
+from ..llvm import as_words, bits_of, count_bits, largest_of, lowest_bit, select, to_ints
+from ..memory import loader_from, number_at, store_to
+from .peaks import has_odd_degrees
+from .tangents import tangents
 
-BIT, NONE = np.uint32(1), np.uint32(0)
-ZERO, ONE = np.float32(0), np.float32(1)
+BIT, NONE, EVERY = np.uint32(1), np.uint32(0), np.uint32((1 << N_LANES) - 1)
+ZERO, HALF = np.float32(0), np.float32(0.5)
 ALIKE = np.float32(1e-6)  # cosines; several times the rounding of each
+load_candidates = loader_from(CANDIDATES)
 
 
 @compiled
@@ -33,79 +36,97 @@ def nearest_index(directions, neighbours, x, y, z):
             return i
 
 
-@compiled
-def nearest_from(directions, neighbours, near, x, y, z):
-    """Return what :func:`nearest_index` does, sooner: climb from a direction of the set nearby.
+@inlined
+def locate(field, scratch, x, y, z):
+    """Find the cells in which unit vectors lie, one of each lane, for :func:`nearest_of`."""
+    store_to(scratch.located, 0, x)
+    store_to(scratch.located, N_LANES, y)
+    store_to(scratch.located, 2 * N_LANES, z)
+    side = np.uint32(field.cells.shape[1])
+    middle = HALF * np.float32(side)
+    size = select(x < ZERO, ZERO - x, x) + select(y < ZERO, ZERO - y, y)
+    scale = filled(middle) / (size + select(z < ZERO, ZERO - z, z))
+    row = as_words(to_ints((x + y) * scale + middle))
+    column = as_words(to_ints((x - y) * scale + middle))
+    row = select(row < side, row, side - BIT)
+    column = select(column < side, column, side - BIT)
+    store_to(scratch.cells, 0, select(z < ZERO, np.uint32(side * side), NONE) + row * side + column)
 
-    Two paths end at different directions only where those are as near as rounding can tell; then
-    the path that everyone takes decides.
+
+@inlined
+def nearest_of(field, scratch, lane):
+    """Return what :func:`nearest_index` does for the unit vector of a lane that was located.
+
+    Two paths uphill end at different directions only where those are as near as rounding can tell;
+    then the path that everyone takes decides.
     """
-    i = np.uint64(near)
-    best = directions[i, 0] * x + directions[i, 1] * y + directions[i, 2] * z
-    while True:
-        start, second = i, -ONE
-        for n in range(N_NEIGHBOURS):  # without a branch: which is the nearest cannot be foretold
-            j = np.uint64(neighbours[start, n])
-            cosine = directions[j, 0] * x + directions[j, 1] * y + directions[j, 2] * z
-            lower = cosine if cosine < best else best
-            second = lower if lower > second else second
-            i = j if cosine > best else i
-            best = cosine if cosine > best else best
-        if i == start:
-            break
-    if best - second > ALIKE:
-        return np.int64(i)
-    return nearest_index(directions, neighbours, x, y, z)
+    at = np.int64(scratch.cells[lane]) * (4 * CANDIDATES)
+    x, y, z = scratch.located[0, lane], scratch.located[1, lane], scratch.located[2, lane]
+    cosines = load_candidates(field.cells, at) * x
+    cosines = cosines + load_candidates(field.cells, at + CANDIDATES) * y
+    cosines = cosines + load_candidates(field.cells, at + 2 * CANDIDATES) * z
+    nearest = bits_of(cosines >= largest_of(cosines) - ALIKE)
+    if count_bits(nearest) != 1:
+        return nearest_index(field.directions, field.neighbours, x, y, z)
+    return np.int64(number_at(field.cells, at + 3 * CANDIDATES + lowest_bit(nearest)))
+
+
+@inlined
+def may_follow(field, i, j):
+    """Return 1 where direction j of the set may follow direction i, else 0."""
+    pair = i * field.directions.shape[0] + j
+    return np.uint32(number_at(field.allowed_words, pair >> 6) >> np.uint64(pair & 63)) & BIT
+
+
+@inlined
+def face(field, scratch, state, lanes, x, y, z):
+    """Find the directions of the set nearest to those of a set of lanes, for `allowed_lanes`."""
+    if lanes:
+        locate(field, scratch, x, y, z)
+    while lanes:
+        lane = lowest_bit(lanes)
+        lanes &= lanes - BIT
+        state.facing[lane] = nearest_of(field, scratch, lane)
 
 
 @inlined
 def allowed_lanes(field, scratch, state, lanes, x, y, z):
     """Return those of a set of lanes that may turn to the directions of all lanes."""
-    store_to(scratch.tried, 0, x)
-    store_to(scratch.tried, N_LANES, y)
-    store_to(scratch.tried, 2 * N_LANES, z)
-    allowed, tried, sets = lanes, scratch.tried, (field.directions, field.neighbours)
+    allowed = NONE
+    if lanes:
+        locate(field, scratch, x, y, z)
     while lanes:
         lane = lowest_bit(lanes)
         lanes &= lanes - BIT
-        i, u = state.facing[lane], (state.ux[lane], state.uy[lane], state.uz[lane])
-        i = nearest_from(sets[0], sets[1], i, u[0], u[1], u[2])
-        j = nearest_from(sets[0], sets[1], i, tried[0, lane], tried[1, lane], tried[2, lane])
-        state.facing[lane] = j
-        if not field.allowed[i, j]:
-            state.facing[lane] = i
-            allowed &= ~(BIT << np.uint32(lane))
+        j = nearest_of(field, scratch, lane)
+        allowed |= may_follow(field, np.int64(state.facing[lane]), j) << np.uint32(lane)
     return allowed
 
 
 @inlined
-def any_allowed(field, scratch, state, lane, which, x, y, z):
-    """Tell whether one lane may turn to any of those of N_LANES directions that are set."""
-    store_to(scratch.tried, 0, x)
-    store_to(scratch.tried, N_LANES, y)
-    store_to(scratch.tried, 2 * N_LANES, z)
-    tried, sets = scratch.tried, (field.directions, field.neighbours)
-    u = state.ux[lane], state.uy[lane], state.uz[lane]
-    i = nearest_from(sets[0], sets[1], state.facing[lane], u[0], u[1], u[2])
+def allowed_of(field, scratch, i, which, x, y, z):
+    """Return those of a set of N_LANES directions that may follow direction i of the set."""
+    allowed = NONE
+    locate(field, scratch, x, y, z)
     while which:
         k = lowest_bit(which)
         which &= which - BIT
-        j = nearest_from(sets[0], sets[1], i, tried[0, k], tried[1, k], tried[2, k])
-        if field.allowed[i, j]:
-            return True
-    return False
+        allowed |= may_follow(field, i, nearest_of(field, scratch, k)) << np.uint32(k)
+    return allowed
 
 
 @inlined
-def keep_allowed(field, amplitudes, ux, uy, uz):
+def keep_allowed(field, scratch, ux, uy, uz):
     """Strike out the amplitudes at those of ``field.cone_points`` around u that may not follow."""
     i = nearest_index(field.directions, field.neighbours, ux, uy, uz)
-    j = i
-    for k in range(field.cone_points.shape[1]):
-        x, y, z = point_in_cone(field.cone_points, k, ux, uy, uz)
-        j = nearest_from(field.directions, field.neighbours, j, x, y, z)
-        if not field.allowed[i, j]:
-            amplitudes[k] = NOWHERE
+    points, n_points = field.cone_points, field.cone_points.shape[1]
+    ax, ay, az, bx, by, bz = tangents(ux, uy, uz)
+    for k in range(0, n_points, N_LANES):
+        a, b = load_from(points, k), load_from(points, n_points + k)
+        c = load_from(points, 2 * n_points + k)
+        x, y, z = a * ax + b * bx + c * ux, a * ay + b * by + c * uy, a * az + b * bz + c * uz
+        allowed = booleans_of(allowed_of(field, scratch, i, EVERY, x, y, z))
+        store_to(scratch.amplitudes, k, select(allowed, load_from(scratch.amplitudes, k), NOWHERE))
 
 
 @inlined
@@ -120,7 +141,7 @@ def face_ahead(field, peak, ux, uy, uz):
     x, y, z = -peak[0], -peak[1], -peak[2]
     if ux * x + uy * y + uz * z > ZERO:
         i = nearest_index(field.directions, field.neighbours, ux, uy, uz)
-        if field.allowed[i, nearest_index(field.directions, field.neighbours, x, y, z)]:
+        if may_follow(field, i, nearest_index(field.directions, field.neighbours, x, y, z)):
             peak[0], peak[1], peak[2] = x, y, z
 
 
