@@ -39,6 +39,7 @@ FODS = {
 }
 
 NOT_AHEAD = "for_fod, not looking ahead"
+PLAIN = "for_fod, neither"
 BRAIN = "fod_template.mif.gz"
 MIN_CORRELATION = 0.96
 MAX_KS = 0.1
@@ -191,11 +192,11 @@ def compare(
 
 def settings_for(fod: nt.Fod) -> dict[str, nt.TrackingParameters]:
     """Return what is compared: the defaults of the FOD, also with other looks; of scripts."""
-    voxel_mm = float(np.prod(fod.grid.voxel_sizes_mm)) ** (1 / 3)
     return {
         "for_fod": nt.TrackingParameters.for_fod(fod),
         NOT_AHEAD: nt.TrackingParameters.for_fod(fod, look_ahead_mm=0.0),
-        "for_fod, looking back": nt.TrackingParameters.for_fod(fod, look_back_mm=0.8 * voxel_mm),
+        "for_fod, all lobes": nt.TrackingParameters.for_fod(fod, lobe_deg=0.0),
+        PLAIN: nt.TrackingParameters.for_fod(fod, look_ahead_mm=0.0, lobe_deg=0.0),
         "TrackingParameters()": nt.TrackingParameters(),
     }
 

@@ -45,7 +45,7 @@ CHANGES: tuple[tuple[str, dict[str, Any], str], ...] = (
 )
 TAKEN_BACK = ("taken back", {"backtrack": True, "crop_at_gmwmi": True}, "tissues")
 AHEAD = ("looking ahead", {"look_ahead_mm": 3.0}, "mask")
-BACK = ("looking back", {"look_back_mm": 1.0, "max_angle_deg": 60.0}, "mask")
+LOBES = ("in its lobe", {"lobe_deg": 10.0, "max_angle_deg": 60.0}, "mask")
 ODD = ("of odd degrees", {}, "odd")
 EXACT: dict[str, tuple[dict[str, Any], str]] = {
     f"{algorithm}, {interpolation}, {name}": (
@@ -53,7 +53,7 @@ EXACT: dict[str, tuple[dict[str, Any], str]] = {
         extra,
     )
     for algorithm, rows in (
-        ("probabilistic", (*CHANGES, TAKEN_BACK, AHEAD, BACK, ODD, ("peaks", {}, "peaks"))),
+        ("probabilistic", (*CHANGES, TAKEN_BACK, AHEAD, LOBES, ODD, ("peaks", {}, "peaks"))),
         ("deterministic", (*CHANGES, ODD, ("peaks", {}, "peaks"), ("tensors", {}, "tensors"))),
         ("sd_stream", (*CHANGES, ODD, ("peaks", {}, "peaks"), ("tensors", {}, "tensors"))),
         ("ifod2", (*CHANGES[:3], CHANGES[6], TAKEN_BACK, ODD)),

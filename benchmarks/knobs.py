@@ -79,7 +79,7 @@ def changes(fod: nt.Fod) -> Iterator[Change]:
     yield same("softplus", positivity="softplus")
     yield same("start max", start="max")
     yield same("look_ahead 0", look_ahead_mm=0.0)
-    yield same("look_back 1.4", look_back_mm=1.4)
+    yield same("lobe 0", lobe_deg=0.0)
     yield same("direction forward", direction="forward")
     yield same("record_every 10", record_every=10)
     yield same("endpoints", output="endpoints")

@@ -68,7 +68,8 @@ OURS: dict[str, dict[str, Any]] = {
     "probabilistic, a voxel ahead": {"look_ahead_voxels": 1.0},
     "probabilistic, two voxels ahead": {"look_ahead_voxels": 2.0},
     "probabilistic, not ahead": {"look_ahead_voxels": 0.0},
-    "probabilistic, looking back": {"look_back_voxels": 0.8},
+    "probabilistic, all lobes": {"lobe_deg": 0.0},
+    "probabilistic, as tckgen's iFOD1": {"look_ahead_voxels": 0.0, "lobe_deg": 0.0},
     "transport, a voxel ahead": {"look_ahead_voxels": 1.0},
     "transport, not ahead": {"look_ahead_voxels": 0.0},
     "diffusion, a voxel ahead": {

@@ -26,7 +26,11 @@ from napari_tractography.model.phantoms import make_phantom, phantom_mask, phant
 
 FILE = Path(__file__).resolve().parents[1] / "tests" / "digests.json"
 NAMES = tuple(row.name for row in ALGORITHMS)
-ADAPTIVE = tuple(row.name for row in ALGORITHMS if "adaptive" in row.own_parameters)
+USERS = {
+    name: {row.name for row in ALGORITHMS if name in row.own_parameters}
+    for name in ("adaptive", "look_ahead_mm", "lobe_deg")
+}
+ADAPTIVE = USERS["adaptive"]
 SPREAD_MM = 3.0
 
 
@@ -81,9 +85,15 @@ def cases(algorithms: tuple[str, ...]) -> Iterator[tuple[str, dict[str, Any], st
     for a, i in itertools.product(algorithms, interpolations):
         for name, changes in more.items():
             yield f"{a} {i} {name}", {"algorithm": a, "interpolation": i, **changes}, "none"
-        if a in ADAPTIVE:
-            changes = {"algorithm": a, "interpolation": i, "adaptive": True}
-            yield f"{a} {i} adaptive", changes, "none"
+        own: dict[str, dict[str, Any]] = {
+            "adaptive": {"adaptive": True},
+            "ahead": {"look_ahead_mm": 2.0},
+            "lobe": {"lobe_deg": 10.0},
+            "lobe, ahead": {"lobe_deg": 10.0, "look_ahead_mm": 2.0},
+        }
+        for name, changes in own.items():
+            if all(a in USERS[field] for field in changes):
+                yield f"{a} {i} {name}", {"algorithm": a, "interpolation": i, **changes}, "none"
 
 
 def digests(phantom: str, algorithms: tuple[str, ...] = NAMES, n: int = 40) -> dict[str, str]:

@@ -386,17 +386,14 @@ def test_directions_along_which_the_fod_fades_are_drawn_once_more(far_mm, angle,
 
 
 @BOTH_INTERPOLATIONS
-@pytest.mark.parametrize("share", [0.1, 0.2, 0.3])
-@pytest.mark.parametrize("n_near", [1, 2])
-def test_directions_in_another_lobe_lose_twice_the_fod_along_the_old_one(
-    n_near, share, interpolation
+@pytest.mark.parametrize("share", [0.3, 0.6, 0.9])
+@pytest.mark.parametrize(("lobe_deg", "angle"), [(10.0, 40.0), (10.0, 70.0), (20.0, 50.0)])
+def test_directions_of_another_lobe_are_not_drawn(
+    lobe_deg, angle, share, interpolation, monkeypatch
 ):
-    """The first one that is drawn has the start direction for its old one.
-
-    Of the rings of the cone so many are near it, to their edge.
-    """
+    """The first one that is drawn has the start direction for the axis of its lobe."""
+    monkeypatch.setattr("chi_square.POINTS_A_SIDE", 64)  # the density ends at an edge
     fod, position, truth, _ = situation(interpolation)
-    angle = float(np.rad2deg(np.arccos(1.0 - (1.0 - codes.APART) * ConeBins.n_rings / n_near)))
     units = direction_set(724).astype(np.float64)
     amplitudes = truth.amplitudes(units)
     axis = units[np.argmin(np.abs(amplitudes - share * amplitudes.max()))]
@@ -407,13 +404,13 @@ def test_directions_in_another_lobe_lose_twice_the_fod_along_the_old_one(
     def law(units):
         between = units + axis
         between /= np.linalg.norm(between, axis=-1, keepdims=True) * (1.0 + 1e-12)
-        found = truth.amplitudes(units)
-        is_other = truth.amplitudes(between) < np.minimum(found, along)
-        is_other &= units @ axis < codes.APART
-        return np.maximum(found - 2.0 * along * is_other, 0.0)
+        found, cosine = truth.amplitudes(units), units @ axis
+        is_other = truth.amplitudes(between) ** 2 < codes.BULGE * along * found
+        is_other &= (cosine < np.cos(np.radians(lobe_deg))) & (cosine > codes.ASTRAY)
+        return found * ~is_other
 
     drawn, _ = draw_steps(
-        fod, position, axis, max_angle_deg=angle, look_back_mm=1.0, interpolation=interpolation
+        fod, position, axis, max_angle_deg=angle, lobe_deg=lobe_deg, interpolation=interpolation
     )
     assert bins.p_value(drawn, law) > 1e-3
     assert bins.p_value(drawn, truth.amplitudes) < 1e-9

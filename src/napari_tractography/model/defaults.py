@@ -98,7 +98,7 @@ class Suited:
 
 
 # Parameters that mean something where the amplitudes of an FOD are known in all directions.
-OF_COEFFICIENTS = ("look_ahead_mm", "look_back_mm")
+OF_COEFFICIENTS = ("look_ahead_mm", "lobe_deg")
 
 
 def follows_coefficients(row: Algorithm, kind: InputKind) -> bool:
@@ -126,6 +126,7 @@ LABELS = {
     "min_radius_mm": "smallest radius {:g}",
     "gamma": "drift {:g} per mm",
     "look_ahead_mm": "looking ahead {:g}",
+    "lobe_deg": "lobes from {:g} degrees on",
     "min_amplitude": "minimum amplitude {:g}",
     "min_length_mm": "minimum length {:g}",
     "max_length_mm": "maximum length {:g}",
@@ -193,6 +194,8 @@ def _find(fod: FodLike, row: Algorithm) -> Suited:
         drift["gamma"] = rounded(row.gamma_voxels / voxel_mm)
     if row.look_ahead_voxels and follows_coefficients(row, kind):
         drift["look_ahead_mm"] = rounded(row.look_ahead_voxels * voxel_mm)
+    if row.lobe_deg and follows_coefficients(row, kind):
+        drift["lobe_deg"] = row.lobe_deg
     return Suited(
         voxel_mm=voxel_mm,
         strong_amplitude=strong,
@@ -210,6 +213,7 @@ def _find(fod: FodLike, row: Algorithm) -> Suited:
             "max_angle_deg": f"with {row.name}",
             "gamma": f"{row.gamma_voxels:g} per voxel",
             "look_ahead_mm": f"{row.look_ahead_voxels:g} voxel{'s' * (row.look_ahead_voxels > 1)}",
+            "lobe_deg": f"with {row.name}",
             "min_amplitude": why,
             "min_length_mm": f"{shortest:g} voxels",
             "max_length_mm": f"{longest:g} voxels",

@@ -245,21 +245,21 @@ class TrackingParameters:
         "probabilistic tracking, and transport and diffusion turn to where it is larger there. 0 "
         "takes the FOD at the point alone. Transport and diffusion do without it with nearest "
         "interpolation.",
-        by_fod="1.5 voxels, half of one for transport, 0 for diffusion",
+        by_fod="1.75 voxels, half of one for transport, 0 for diffusion",
     )
-    look_back_mm: float = parameter(
+    lobe_deg: float = parameter(
         0.0,
-        label="Look back",
-        unit="mm",
+        label="Lobe",
+        unit="degrees",
         minimum=0.0,
-        maximum=100.0,
-        increment=0.1,
-        slider=(0.0, 5.0),
-        help="How far back the direction counts as well, which keeps lines from changing over to "
-        "a bundle that crosses: one more than 30 degrees from that of so long ago, in another lobe "
-        "of the FOD, is drawn as far as its amplitude exceeds twice that along the old one, which "
-        "fades where a bundle bends and goes on where another crosses it. Most of a voxel is a "
-        "good length; 0 forgets the past.",
+        maximum=45.0,
+        increment=1.0,
+        help="Keeps lines in their lobe of the FOD, which others come near where bundles cross: "
+        "directions this far from its axis and less always count, others where the FOD half way "
+        "to the axis is above what it is at both ends, as within one lobe. The axis is that of "
+        "the largest amplitude that a line has met of its lobe, and follows it. Smaller keeps "
+        "them more strictly; 0 takes all directions of the cone.",
+        by_fod="10",
     )
     samples: int = parameter(
         4,

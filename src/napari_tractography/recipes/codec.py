@@ -82,6 +82,10 @@ def recipe_of(kind: type[T], content: Any, file: Path) -> T:
     if found < 3 and isinstance(parameters, dict):
         content["parameters"] = {**BEFORE_VERSION_3, **parameters}
         content["parameters"].pop("evaluation", None)
+    elif isinstance(parameters, dict) and parameters.get("look_back_mm") == 0:
+        # `lobe_deg` took its place before version 0.1; without it, as nearly always, nothing is
+        # different.
+        content["parameters"] = {k: v for k, v in parameters.items() if k != "look_back_mm"}
     remedy = "write it again with `napari-tractography track`"
     return decoded(kind, content, f"{file} is a damaged recipe", remedy)
 

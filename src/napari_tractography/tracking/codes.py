@@ -78,9 +78,11 @@ PURPOSES = 8  # times how often a half was taken back: added to the purpose
 UNIT_24 = np.float32(2.0**-24)  # what 24 random bits are counted in
 UNIT_20 = np.float32(2.0**-20)
 MARGIN = np.float32(1.0001)  # far above rounding
-# Directions further than APART from the old one, in another lobe, lose HELD times the FOD along
-# that.
-APART, HELD = np.float32(math.cos(math.radians(30.0))), np.float32(2.0)
+# Two directions are of one lobe where the square of the amplitude half way between them is at least
+# BULGE times the product of theirs. An axis does not count for directions further than ASTRAY from
+# it, and moves by at most ONWARD at once.
+BULGE = np.float32(1.1)
+ASTRAY, ONWARD = (np.float32(math.cos(math.radians(degrees))) for degrees in (53.0, 23.0))
 SURELY = np.float32(1.001)  # above the rounding of a sum and of what it is compared with
 ABOVE = np.float32(1.0 + 2.0**-9)  # so that rounding to a half float leaves it a bound
 # An FOD may have this many times its largest value on `sphere_points` between them: by Bernstein's
@@ -238,7 +240,7 @@ class Settings(NamedTuple):
     gamma: np.float32
     gamma_noise: np.float32
     look_ahead: np.float32  # mm
-    look_back_every: int  # steps after which the old direction is replaced; 0 without one
+    lobe_cosine: np.float32  # of the angle up to which directions are of any lobe; 0 without lobes
     adaptive: bool
     key_0: np.uint64
     key_1: np.uint64

@@ -233,7 +233,7 @@ def kernel_settings(
     """
     angle = math.radians(parameters.max_angle_deg if reach_deg is None else reach_deg)
     part_mm = parameters.step_mm / parameters.parts
-    looks_back = parameters.look_back_mm > 0 and parameters.uses("look_back_mm")
+    keeps_lobe = parameters.lobe_deg > 0 and parameters.uses("lobe_deg")
     return codes.Settings(
         algorithm=parameters.row.code,
         interpolation=INTERPOLATIONS[parameters.interpolation],
@@ -261,7 +261,7 @@ def kernel_settings(
         gamma=np.float32(parameters.gamma),
         gamma_noise=np.float32(parameters.gamma_noise),
         look_ahead=np.float32(parameters.look_ahead_mm),
-        look_back_every=math.ceil(parameters.look_back_mm / part_mm - 1e-6) if looks_back else 0,
+        lobe_cosine=np.float32(math.cos(math.radians(parameters.lobe_deg)) if keeps_lobe else 0.0),
         adaptive=parameters.adaptive and parameters.uses("adaptive"),
         key_0=np.uint64(parameters.random_seed & 0xFFFFFFFF),
         key_1=np.uint64(parameters.random_seed >> 32),

@@ -116,8 +116,8 @@ OPTIONS = {
     "look": {
         "": {},
         "ahead": {"look_ahead_mm": 1.5},
-        "back": {"look_back_mm": 1.0},
-        "both ways": {"look_ahead_mm": 1.5, "look_back_mm": 0.5},
+        "lobe": {"lobe_deg": 10.0},
+        "lobe and ahead": {"look_ahead_mm": 1.5, "lobe_deg": 5.0},
     },
 }
 CASES = [

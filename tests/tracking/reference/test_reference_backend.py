@@ -79,8 +79,8 @@ OPTIONS = {
     "look": {
         "": {},
         "ahead": {"look_ahead_mm": 3.0},
-        "back": {"look_back_mm": 1.0},
-        "both ways": {"look_ahead_mm": 3.0, "look_back_mm": 0.4},
+        "lobe": {"lobe_deg": 10.0},
+        "lobe and ahead": {"look_ahead_mm": 3.0, "lobe_deg": 5.0},
     },
 }
 

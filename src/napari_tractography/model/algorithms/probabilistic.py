@@ -13,6 +13,7 @@ ROW = Algorithm(
     cuda_source='#include "probabilistic.h"',
     side_by_side=True,
     among_vectors="drawn",
-    look_ahead_voxels=1.5,
-    own_parameters=("look_ahead_mm", "look_back_mm"),
+    look_ahead_voxels=1.75,
+    lobe_deg=10.0,
+    own_parameters=("look_ahead_mm", "lobe_deg"),
 )

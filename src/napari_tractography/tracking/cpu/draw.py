@@ -7,9 +7,8 @@ FIRST_PROPOSALS the cone is sampled, to see whether any amplitude reaches the fl
 SECOND_PROPOSALS the largest amplitude of the cone becomes the bound; and after MAX_PROPOSALS, by
 which time a cone has next to nothing above the floor, the direction of the largest is taken.
 
-With `look_back` directions in another lobe than the old one lose HELD times the FOD along that:
-they are drawn by what is left, so that lines turn where the bundle does, and where another crosses
-it they do not.
+With `lobe` directions in another lobe than the line's own are drawn anew, see
+`lanes_in_another_lobe`: where another bundle crosses its own a line does not change over.
 
 With `look_ahead` the first direction that is drawn may be passed over, see `lanes_that_fade`.
 
@@ -24,19 +23,20 @@ import numpy as np
 from ...model.philox import MULTIPLIER_0, MULTIPLIER_1, ROUNDS, WEYL_0, WEYL_1
 from ...runtime.compiling import inlined, kept
 from ..codes import (
-    APART,
+    ASTRAY,
+    BULGE,
     CLIP,
     COSINE,
     EDGE_VOXEL,
     EVERYWHERE,
     FIRST_PROPOSALS,
-    HELD,
     LOOK_BLOCK,
     LOW_AMPLITUDE,
     LOW_PROBABILITY,
     MARGIN,
     MAX_PROPOSALS,
     NO_FOD,
+    ONWARD,
     PROPOSALS_A_BLOCK,
     PURPOSE_START,
     SECOND_PROPOSALS,
@@ -189,7 +189,7 @@ def draw_directions(field, settings, scratch, state, n_corners, drawing):
     if field.allowed.size:
         turned = trying & bits_of(~starting & (n_proposals == 0))
         face(field, scratch, state, turned, ux, uy, uz)
-    x, y, z, here, spare, chosen, rejected = ux, uy, uz, bound, bound, NONE, NONE
+    x, y, z, here, chosen, rejected = ux, uy, uz, bound, NONE, NONE
     while True:
         stay()  # else all coefficients would be loaded ahead of the loop, and put on the stack
         drawn = booleans_of(chosen)
@@ -205,16 +205,13 @@ def draw_directions(field, settings, scratch, state, n_corners, drawing):
             amplitude = values_of_lanes(field.shifts, state.coefficients, qx, qy, qz)
             amplitude = positive(settings, amplitude)
             chance = to_floats(as_ints(((first & 4095) << 12) | (second & 4095))) * UNIT_24
-            least = chance * bound
-            taken = (amplitude >= settings.min_amplitude) & (least < amplitude) & ~drawn
+            taken = (amplitude >= settings.min_amplitude) & (chance * bound < amplitude) & ~drawn
             if field.allowed.size:
                 asked = trying & bits_of(taken & ~starting)
                 allowed = allowed_lanes(field, scratch, state, asked, qx, qy, qz)
                 taken = taken & (starting | booleans_of(allowed))
             x, y, z = select(taken, qx, x), select(taken, qy, y), select(taken, qz, z)
             here = select(taken, amplitude, here)
-            if settings.look_back_every:
-                spare = select(taken, amplitude - least, spare)
             drawn = drawn | taken
         n_proposals = select(
             booleans_of(trying), n_proposals + np.uint32(PROPOSALS_A_BLOCK), n_proposals
@@ -231,15 +228,14 @@ def draw_directions(field, settings, scratch, state, n_corners, drawing):
         if count_bits(trying) <= FEW:
             break
     store(state.n_proposals, n_proposals)
-    if settings.look_back_every or settings.look_ahead > ZERO:
+    if settings.lobe_cosine > ZERO or settings.look_ahead > ZERO:
         store_to(scratch.tried, 0, x)
         store_to(scratch.tried, N_LANES, y)
         store_to(scratch.tried, 2 * N_LANES, z)
         store_to(scratch.tried, 3 * N_LANES, here)
-        store_to(scratch.tried, 4 * N_LANES, spare)
         going = ~bits_of(starting)
-        if settings.look_back_every:
-            chosen &= ~lanes_held_back(field, settings, scratch, state, chosen & going)
+        if settings.lobe_cosine > ZERO:
+            chosen &= ~lanes_in_another_lobe(field, settings, scratch, state, chosen & going)
         if settings.look_ahead > ZERO:
             chosen &= ~lanes_that_fade(field, settings, scratch, state, n_corners, chosen & going)
     length = roots(x * x + y * y + z * z)
@@ -268,32 +264,37 @@ def draw_directions(field, settings, scratch, state, n_corners, drawing):
 
 
 @kept
-def lanes_held_back(field, settings, scratch, state, lanes):
-    """Return those of a set of lanes that are to draw again: their bundle goes on without them.
+def lanes_in_another_lobe(field, settings, scratch, state, lanes):
+    """Return those of a set of lanes that are to draw again, since they drew from another lobe.
 
-    What they drew is in ``scratch.tried``, the amplitude there, and by how much it exceeds that at
-    which it would have been rejected. Further than APART from the old direction, and beyond a dip
-    of the FOD, which tells two lobes from one, that has to be more than HELD times the FOD along
-    the old direction: so directions there are drawn by what the FOD is above that.
+    What they drew is in ``scratch.tried``, and the amplitude there. Within one lobe the logarithm
+    of the FOD is concave: half way between a direction and the lobe's axis, ``state.axis``, it is
+    above the mean of both ends. Between two lobes it is below, be there a dip or a shoulder. What
+    is of its own lobe is the new axis where its amplitude is larger than along the old one.
     """
-    x, y = load_from(scratch.tried, 0), load_from(scratch.tried, N_LANES)
-    z, here = load_from(scratch.tried, 2 * N_LANES), load_from(scratch.tried, 3 * N_LANES)
-    old_x, old_y = load_from(state.past, 0), load_from(state.past, N_LANES)
-    old_z = load_from(state.past, 2 * N_LANES)
-    lanes &= bits_of(x * old_x + y * old_y + z * old_z < APART)
     lanes &= bits_of(load(state.n_proposals) < np.uint32(MAX_PROPOSALS))
     if not lanes:
         return NONE
-    held = values_of_lanes(field.shifts, state.coefficients, old_x, old_y, old_z)
-    held = positive(settings, held)
-    lanes &= ~bits_of(HELD * held < load_from(scratch.tried, 4 * N_LANES))
-    if not lanes:
-        return NONE
-    x, y, z = x + old_x, y + old_y, z + old_z
-    length = roots(x * x + y * y + z * z)
-    between = values_of_lanes(field.shifts, state.coefficients, x / length, y / length, z / length)
-    between = positive(settings, between)
-    return lanes & bits_of((between < held) & (between < here))
+    x, y = load_from(scratch.tried, 0), load_from(scratch.tried, N_LANES)
+    z, here = load_from(scratch.tried, 2 * N_LANES), load_from(scratch.tried, 3 * N_LANES)
+    ax, ay = load_from(state.axis, 0), load_from(state.axis, N_LANES)
+    az = load_from(state.axis, 2 * N_LANES)
+    cosine = x * ax + y * ay + z * az
+    bx, by, bz = x + ax, y + ay, z + az
+    length = roots(bx * bx + by * by + bz * bz)
+    along = positive(settings, values_of_lanes(field.shifts, state.coefficients, ax, ay, az))
+    between = positive(
+        settings,
+        values_of_lanes(field.shifts, state.coefficients, bx / length, by / length, bz / length),
+    )
+    between = select(between > ZERO, between, ZERO)
+    is_other = (between * between < BULGE * along * here) & (cosine < settings.lobe_cosine)
+    other = lanes & bits_of(is_other & (cosine > ASTRAY))
+    higher = booleans_of(lanes & ~other) & (here > along) & (cosine > ONWARD)
+    store_to(state.axis, 0, select(higher, x, ax))
+    store_to(state.axis, N_LANES, select(higher, y, ay))
+    store_to(state.axis, 2 * N_LANES, select(higher, z, az))
+    return other
 
 
 @kept

@@ -133,10 +133,7 @@ class LaneState(NamedTuple):
     ux: np.ndarray  # (N_LANES,) float32: its direction, a unit vector, like uy and uz
     uy: np.ndarray
     uz: np.ndarray
-    # The old direction, of between one and two times as long ago as is looked back, and after it
-    # the one that takes its place next.
-    past: np.ndarray  # (6, N_LANES) float32
-    since_past: np.ndarray  # (N_LANES,) int32: steps since it was replaced
+    axis: np.ndarray  # (3, N_LANES) float32: of the lobe that it follows
     heading: np.ndarray  # (3, N_LANES) float32: tangent at its last point, where steps are arcs
     # Where steps are adaptive: the next one and the length so far, mm.
     step: np.ndarray  # (N_LANES,) float32
@@ -201,7 +198,7 @@ BUSY, FORCED, MOVED, AWAY, EXPECTED, SETTLED, CLIMBING, FADING, N_BEGUN, N_POINT
 
 FLOATS = ("x", "y", "z", "ux", "uy", "uz", "step", "length", "max_length", "bound")
 INTS: tuple[str, ...] = ("voxel", "row", "steps", "max_steps", "cursor", "cursor_step")
-INTS += ("since_recorded", "reason", "next_voxel", "corner", "since_past")
+INTS += ("since_recorded", "reason", "next_voxel", "corner")
 WORDS = ("stream", "purpose", "n_proposals")
 LONGS = ("seed", "half", "visited")
 NOWHERE = np.int32(-(2**31))  # the cell of no point
@@ -247,7 +244,7 @@ def new_lane_state(
         facing=aligned((N_LANES,), np.int64),
         start_direction=aligned((N_LANES, 3), np.float32),
         heading=aligned((3, N_LANES), np.float32),
-        past=aligned((6, N_LANES), np.float32),
+        axis=aligned((3, N_LANES), np.float32),
         half_n_points=aligned((N_LANES, 2), np.int64),
         half_steps=aligned((N_LANES, 2), np.int64),
         half_lengths=aligned((N_LANES, 2), np.float32),

@@ -19,9 +19,9 @@ from .cells import (
 )
 from .constraints.regions import crossing_regions
 from .constraints.tissues import visit
-from .lanes import AWAY, MOVED, N_LANES, booleans_of, filled, load, load_from
+from .lanes import AWAY, MOVED, booleans_of, filled, load
 from .llvm import bits_of, floors, lowest_bit, select, to_ints
-from .memory import store, store_to
+from .memory import store
 from .streamline import enter_voxel
 
 BIT, NONE = np.uint32(1), np.uint32(0)
@@ -67,8 +67,6 @@ def step_on(field, settings, regions, state, n_corners, going):
         store(state.length, select(where, length + step, length))
     store(state.steps, steps)
     store(state.n_proposals, select(where, np.uint32(0), n_proposals))
-    if settings.look_back_every:
-        grow_older(settings, state, where)
     state.progress[MOVED] |= np.int64(moved)
     if n_corners == 1:  # a cell is a voxel
         leave_cells(field, state, n_corners, moved & elsewhere, ix, iy, iz)
@@ -105,23 +103,6 @@ def step_on(field, settings, regions, state, n_corners, going):
                 state.reason[lane] = reason_here
                 ended |= BIT << np.uint32(lane)
     return ended
-
-
-@inlined
-def grow_older(settings, state, moved):
-    """Count the steps of lanes; when it is time, let the next old direction be the old one."""
-    since = load(state.since_past)
-    since = select(moved, since + 1, since)
-    due = moved & (since == settings.look_back_every)
-    store(state.since_past, select(due, np.int32(0), since))
-    latest = load(state.ux), load(state.uy), load(state.uz)
-    for axis in range(3):
-        old, newer = (
-            load_from(state.past, axis * N_LANES),
-            load_from(state.past, (axis + 3) * N_LANES),
-        )
-        store_to(state.past, axis * N_LANES, select(due, newer, old))
-        store_to(state.past, (axis + 3) * N_LANES, select(due, latest[axis], newer))
 
 
 @inlined

@@ -158,13 +158,11 @@ def start_at_peak(field, state, lane):
 
 
 @inlined
-def forget_past(state, lane):
-    """Let the direction of a lane be all that it looks back to."""
-    for row in range(0, 6, 3):
-        state.past[row, lane] = state.ux[lane]
-        state.past[row + 1, lane] = state.uy[lane]
-        state.past[row + 2, lane] = state.uz[lane]
-    state.since_past[lane] = 0
+def begin_lobe(state, lane):
+    """Let the direction of a lane be the axis of its lobe."""
+    state.axis[0, lane] = state.ux[lane]
+    state.axis[1, lane] = state.uy[lane]
+    state.axis[2, lane] = state.uz[lane]
 
 
 @inlined
@@ -197,7 +195,7 @@ def begin_half(field, settings, regions, state, n_corners, lane, half, x, y, z):
     state.since_recorded[lane] = 0
     state.arc.part[lane] = 0
     head_on(state, lane)
-    forget_past(state, lane)
+    begin_lobe(state, lane)
     starts_straight = settings.start != START_GIVEN and not settings.curved
     if starts_straight and (half == 0 or settings.direction == BACKWARD):
         state.progress[FORCED] |= np.int64(1) << lane
@@ -237,7 +235,7 @@ def go_on(field, state, n_corners, lane):
     enter_voxel(field, state, lane, nearest_voxel(field, vx, vy, vz))
     state.n_proposals[lane] = 0
     state.arc.part[lane] = 0
-    forget_past(state, lane)
+    begin_lobe(state, lane)
     state.progress[MOVED] |= np.int64(1) << lane
     state.progress[SETTLED] &= ~(np.int64(1) << lane)
     leave_cell(field, state, n_corners, lane)

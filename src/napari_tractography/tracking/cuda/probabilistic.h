@@ -134,7 +134,7 @@ DEVICE void propose_directions(const Field& field, const Settings& settings,
     Words words = philox_block(stream, steps, number / PROPOSALS_A_BLOCK, purpose, settings.key_0,
                                settings.key_1);
     bool accepted = false;
-    float x = 0.0f, y = 0.0f, z = 0.0f, spare = 0.0f, tall = 0.0f;
+    float x = 0.0f, y = 0.0f, z = 0.0f, tall = 0.0f;
     const unsigned int first[] = {words.r0, words.r2}, second[] = {words.r1, words.r3};
     float qx[PROPOSALS_A_BLOCK], qy[PROPOSALS_A_BLOCK], qz[PROPOSALS_A_BLOCK];
     float amplitudes[PROPOSALS_A_BLOCK];
@@ -151,8 +151,8 @@ DEVICE void propose_directions(const Field& field, const Settings& settings,
     for (int k = 0; k < PROPOSALS_A_BLOCK; k++) {
         float amplitude = positive(sharpness, amplitudes[k]);
         float chance = (float)(((first[k] & 4095u) << 12) | (second[k] & 4095u)) * UNIT_24;
-        float least = chance * bound;
-        bool taken = !accepted && amplitude >= settings.min_amplitude && least < amplitude;
+        bool taken =
+            !accepted && amplitude >= settings.min_amplitude && chance * bound < amplitude;
         if (taken && allowed_of(field) && !starts) {
             Cone cone = cone_in(field, starts, ux, uy, uz);
             taken = may_follow(cone, index_of(cone), qx[k], qy[k], qz[k]);
@@ -160,7 +160,6 @@ DEVICE void propose_directions(const Field& field, const Settings& settings,
         x = taken ? qx[k] : x;
         y = taken ? qy[k] : y;
         z = taken ? qz[k] : z;
-        spare = taken ? amplitude - least : spare;
         tall = taken ? amplitude : tall;
         accepted = accepted || taken;
     }
@@ -171,8 +170,7 @@ DEVICE void propose_directions(const Field& field, const Settings& settings,
     x = from_lane(x, wins ? winner : lane);
     y = from_lane(y, wins ? winner : lane);
     z = from_lane(z, wins ? winner : lane);
-    if (settings.look_back_every) spare = from_lane(spare, wins ? winner : lane);
-    if (settings.look_back_every || settings.look_ahead > 0.0f)
+    if (settings.lobe_cosine > 0.0f || settings.look_ahead > 0.0f)
         tall = from_lane(tall, wins ? winner : lane);
     if (!waits) return;
     if (wins) {
@@ -181,7 +179,6 @@ DEVICE void propose_directions(const Field& field, const Settings& settings,
         state.tx = x;
         state.ty = y;
         state.tz = z;
-        state.spare = spare;
         state.height = tall;
         state.task = CHECK;
         return;
@@ -225,21 +222,30 @@ DEVICE bool fades(const Field& field, const Settings& settings, StreamlineState&
     return !(chance * state.height < ahead);
 }
 
-// Tell whether one more direction is to be drawn, since the bundle goes on along the old one; see
-// lanes_held_back() of cpu/draw.py.
-DEVICE bool is_held_back(const Settings& settings, const StreamlineState& state)
+// Tell whether one more direction is to be drawn, since this one is of another lobe; see
+// lanes_in_another_lobe() of cpu/draw.py.
+DEVICE bool is_of_another_lobe(const Settings& settings, const StreamlineState& state)
 {
-    if (!settings.look_back_every || state.n_proposals >= MAX_PROPOSALS) return false;
-    const Common& shared = common();
+    if (!(settings.lobe_cosine > 0.0f) || state.n_proposals >= MAX_PROPOSALS) return false;
+    Common& shared = common();
     int lane = lane_of();
-    float old_x = shared.past[0][lane], old_y = shared.past[1][lane], old_z = shared.past[2][lane];
-    if (!(state.tx * old_x + state.ty * old_y + state.tz * old_z < APART)) return false;
-    float sharpness = sharpness_of(settings);
-    float held = positive(sharpness, amplitude_of_lane(lane, old_x, old_y, old_z));
-    if (HELD * held < state.spare) return false;
-    Vector v = normalised(state.tx + old_x, state.ty + old_y, state.tz + old_z);
-    float between = positive(sharpness, amplitude_of_lane(lane, v.x, v.y, v.z));
-    return between < held && between < state.height;
+    float ax = shared.axis[0][lane], ay = shared.axis[1][lane], az = shared.axis[2][lane];
+    float x = state.tx, y = state.ty, z = state.tz, sharpness = sharpness_of(settings);
+    float cosine = x * ax + y * ay + z * az;
+    Vector middle = normalised(x + ax, y + ay, z + az);
+    float qx[] = {ax, middle.x}, qy[] = {ay, middle.y}, qz[] = {az, middle.z}, amplitudes[2];
+    values_at<2>(fod_of_lane(lane), qx, qy, qz, amplitudes);
+    float along = positive(sharpness, amplitudes[0]);
+    float between = fmaxf(positive(sharpness, amplitudes[1]), 0.0f);
+    if (between * between < BULGE * along * state.height && cosine > ASTRAY &&
+        cosine < settings.lobe_cosine)
+        return true;
+    if (state.height > along && cosine > ONWARD) {
+        shared.axis[0][lane] = x;
+        shared.axis[1][lane] = y;
+        shared.axis[2][lane] = z;
+    }
+    return false;
 }
 
 // Turn to the direction that was accepted, unless it is in doubt whether enough of the FOD is in the
@@ -248,7 +254,7 @@ DEVICE void check(const Field& field, const Settings& settings, const Interpolan
                   StreamlineState& state, unsigned int stream)
 {
     bool starts = settings.curved || state.purpose == PURPOSE_START;  // arcs are drawn elsewhere
-    if (!starts && (is_held_back(settings, state) || fades(field, settings, state, stream))) {
+    if (!starts && (is_of_another_lobe(settings, state) || fades(field, settings, state, stream))) {
         state.task = PROPOSE;
         return;
     }

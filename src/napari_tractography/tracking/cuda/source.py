@@ -324,21 +324,21 @@ def variant(
         tissues=tissues,
         plain=settings.positivity == codes.CLIP and not cones,
         ahead=bool(settings.look_ahead > 0),
-        back=settings.look_back_every > 0 and isinstance(field, codes.Field),
+        one_lobe=bool(settings.lobe_cosine > 0) and isinstance(field, codes.Field),
     )
 
 
 def usual(
-    *, tissues: bool = False, plain: bool = True, ahead: bool = False, back: bool = False
+    *, tissues: bool = False, plain: bool = True, ahead: bool = False, one_lobe: bool = False
 ) -> tuple[str, ...]:
     """Return what is defined of a variant: by default, of the one with least code."""
-    given = {"TISSUES": tissues, "PLAIN": plain, "AHEAD": ahead, "BACK": back}
+    given = {"TISSUES": tissues, "PLAIN": plain, "AHEAD": ahead, "ONE_LOBE": one_lobe}
     return tuple(f"-D{name}={int(value)}" for name, value in given.items())
 
 
 def common_bytes(lmax: int, is_asymmetric: bool = False) -> int:
     """Return the size of ``Common`` of ``structs.h``: an FOD a lane, and what else is there."""
-    return 4 * ((n_coefficients_of(lmax, is_asymmetric) + 2 + 6) * WARP + 4 * 3)
+    return 4 * ((n_coefficients_of(lmax, is_asymmetric) + 2 + 3) * WARP + 4 * 3)
 
 
 def log_length(settings: codes.Settings, tissues: codes.KernelTissues) -> int:

@@ -21,9 +21,9 @@
 #define AHEAD 1
 #endif
 
-// Whether an old direction counts; among vectors it never does.
-#ifndef BACK
-#define BACK 1
+// Whether lines keep to their lobe; among vectors there are none.
+#ifndef ONE_LOBE
+#define ONE_LOBE 1
 #endif
 
 // The largest degree of the FOD: known when compiling, so that loops are unrolled and coefficients
@@ -98,7 +98,7 @@ struct Settings {
     float gamma;
     float gamma_noise;
     float look_ahead;  // mm
-    int look_back_every;  // steps after which the old direction is replaced; 0 without one
+    float lobe_cosine;  // of the angle up to which directions are of any lobe; 0 without lobes
     int adaptive;
     unsigned int key_0;
     unsigned int key_1;
@@ -259,8 +259,7 @@ struct StreamlineState {
     float x, y, z;     // RAS+ mm
     float ux, uy, uz;  // current direction
     float tx, ty, tz;  // the next one, until it is checked
-    float height;      // its amplitude, and by how much that exceeds the one that would be rejected
-    float spare;
+    float height;      // its amplitude
     float hx, hy, hz;  // tangent at the last point, where steps are arcs
     int part;       // how many amplitudes of the arc that is tried are known
     float density;  // their product over the bounds, but for that at the end, and the root of that
@@ -284,7 +283,6 @@ struct StreamlineState {
     unsigned int purpose;  // of the random numbers
     unsigned int n_proposals;  // directions that were proposed for the next step
     Task task;
-    int since_past;  // steps since the old direction was replaced
     bool forced;   // the first step goes along the start direction
     bool arrived;  // the interpolant is that at the last point
     bool settled;  // the last choice kept the direction, and the voxel is the same
@@ -305,9 +303,7 @@ struct Common {
     float climbed[4][3];                      // where climbs led and began
     int askers[N_LANES];                      // lanes for which directions are proposed
     int winners[N_LANES];                     // lanes that found one, by the number of the asker
-    // The old direction of each lane, of between one and two times as long ago as is looked back, and
-    // after it the one that takes its place next.
-    float past[6][N_LANES];
+    float axis[3][N_LANES];                   // of the lobe that each lane follows
 };
 
 DEVICE Common& common()
@@ -335,31 +331,14 @@ DEVICE void face(StreamlineState& state, float ux, float uy, float uz)
     state.uz = uz;
 }
 
-// Let the direction be all that is looked back to.
-DEVICE void forget_past(StreamlineState& state)
+// Let the direction be the axis of the lobe.
+DEVICE void begin_lobe(const StreamlineState& state)
 {
     Common& shared = common();
     int lane = lane_of();
-    shared.past[0][lane] = shared.past[3][lane] = state.ux;
-    shared.past[1][lane] = shared.past[4][lane] = state.uy;
-    shared.past[2][lane] = shared.past[5][lane] = state.uz;
-    state.since_past = 0;
-}
-
-// Count a step; where it is time, let what was the next old direction be the old one.
-DEVICE void grow_older(const Settings& settings, StreamlineState& state)
-{
-    state.since_past++;
-    if (state.since_past != settings.look_back_every) return;
-    Common& shared = common();
-    int lane = lane_of();
-    float latest[3] = {state.ux, state.uy, state.uz};
-#pragma unroll
-    for (int axis = 0; axis < 3; axis++) {
-        shared.past[axis][lane] = shared.past[axis + 3][lane];
-        shared.past[axis + 3][lane] = latest[axis];
-    }
-    state.since_past = 0;
+    shared.axis[0][lane] = state.ux;
+    shared.axis[1][lane] = state.uy;
+    shared.axis[2][lane] = state.uz;
 }
 
 // Let a seed have no streamline.

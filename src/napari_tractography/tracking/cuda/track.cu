@@ -14,9 +14,9 @@
 // The same source also compiles for the host, which is how it is tested without a GPU. LMAX, the
 // largest degree of the FOD, is to be defined, ASYMMETRIC where it has odd degrees, too, and VECTORS
 // where peaks or tensors are followed instead; ALGORITHM, INTERPOLATION, TISSUES (whether there is a
-// tissue image), PLAIN (whether amplitudes are clipped and no cone is a function), AHEAD and BACK
-// (whether there is a look ahead and back) may be, so that a kernel holds what it needs and no more.
-// Everything else is an argument. source.py makes codes.h and algorithms.h.
+// tissue image), PLAIN (whether amplitudes are clipped and no cone is a function), AHEAD (whether
+// lines look ahead) and ONE_LOBE (whether they keep to their lobe) may be, so that a kernel holds what
+// it needs and no more. Everything else is an argument. source.py makes codes.h and algorithms.h.
 
 #include "codes.h"
 #include "structs.h"
@@ -71,7 +71,7 @@
     settings.interpolation = INTERPOLATION;                   \
     settings.positivity = PLAIN ? CLIP : settings.positivity; \
     settings.look_ahead = AHEAD ? settings.look_ahead : 0.0f; \
-    settings.look_back_every = BACK ? settings.look_back_every : 0; \
+    settings.lobe_cosine = ONE_LOBE ? settings.lobe_cosine : 0.0f; \
     settings.curved = IS_CURVED(settings.algorithm);          \
     settings.adaptive = settings.adaptive && IS_ADAPTIVE(settings.algorithm)
 
@@ -139,7 +139,7 @@ DEVICE void begin_half(const Settings& settings, const Regions& regions, const B
     float sign = half == 0 ? 1.0f : -1.0f;
     face(state, sign * start[0], sign * start[1], sign * start[2]);
     head_on(state);
-    if (settings.look_back_every) forget_past(state);
+    if (settings.lobe_cosine > 0.0f) begin_lobe(state);
     state.purpose = half == 0 ? PURPOSE_FORWARD : PURPOSE_BACKWARD;
     state.step = settings.step;
     state.length = 0.0f;
@@ -209,7 +209,6 @@ DEVICE void move(const Field& field, const Settings& settings, const Regions& re
     state.z = new_z;
     state.steps++;
     state.length += state.step;
-    if (settings.look_back_every) grow_older(settings, state);
     state.n_proposals = 0;
     state.weighed = state.looked = false;
     state.elsewhere = !is_in_cell(settings, interpolant, vx, vy, vz);
@@ -317,7 +316,7 @@ DEVICE void end_half(const Settings& settings, const Regions& regions, const Bat
             state.until = settings.record_every - state.steps % settings.record_every;
             state.n_proposals = 0;
             state.weighed = state.looked = false;
-            if (settings.look_back_every) forget_past(state);
+            if (settings.lobe_cosine > 0.0f) begin_lobe(state);
             if (!settings.endpoints)
                 keep_only(batch, state, state.steps / settings.record_every);
             return go_on(state);

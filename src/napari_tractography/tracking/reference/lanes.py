@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 
 from ..codes import (
-    APART,
+    ASTRAY,
+    BULGE,
     CLIP,
     EDGE_VOXEL,
     EVERYWHERE,
     FIRST_PROPOSALS,
-    HELD,
     LEFT_IMAGE,
     LEFT_MASK,
     LOOK_BLOCK,
@@ -27,6 +27,7 @@ from ..codes import (
     MAX_PROPOSALS,
     NEAREST,
     NO_FOD,
+    ONWARD,
     PROPOSALS_A_BLOCK,
     PURPOSE_START,
     TWO_PI,
@@ -79,10 +80,7 @@ class Lanes:
         self.reason = np.zeros(n, np.int64)
         self.is_going, self.is_waiting = np.ones(n, bool), np.zeros(n, bool)
         self.has_moved = np.ones(n, bool)  # since the FOD was interpolated
-        # The old direction, of between one and two times as long ago as is looked back, and the one
-        # that takes its place next; and steps since it was replaced.
-        self.old, self.newer = direction.astype(np.float32), direction.astype(np.float32)
-        self.since_past = np.zeros(n, np.int64)
+        self.axis = direction.astype(np.float32)  # of the lobe that each follows
         self.is_fading = np.zeros(n, bool)  # draws once more, since the FOD fades ahead
         self.bound, self.mean = np.zeros(n, np.float32), np.zeros(n, np.float32)
         self.coefficients = np.zeros((self.field.values.shape[1], n), np.float32)
@@ -183,8 +181,7 @@ class Lanes:
         tried = turned(points_in_cone(first, second, height), u)
         amplitude = self._values(lanes, tried)
         is_taken = amplitude >= settings.min_amplitude
-        least = chances(first, second) * positive(settings, self.bound[lanes])
-        is_taken &= least < amplitude
+        is_taken &= chances(first, second) * positive(settings, self.bound[lanes]) < amplitude
         is_taken &= n_proposals + np.arange(n)[:, None] < limit
         has_one = is_taken.any(0)
         first_taken = is_taken.argmax(0)
@@ -194,9 +191,9 @@ class Lanes:
         chosen = lanes[has_one]
         which = first_taken[has_one], np.flatnonzero(has_one)
         taken, here = tried[:, *which], amplitude[which]
-        if settings.look_back_every and not self.is_start:
-            is_free = ~self._held_back(chosen, taken, here, here - least[which])
-            chosen, taken, here = chosen[is_free], taken[:, is_free], here[is_free]
+        if settings.lobe_cosine > ZERO and not self.is_start:
+            is_own = ~self._in_another_lobe(chosen, taken, here)
+            chosen, taken, here = chosen[is_own], taken[:, is_own], here[is_own]
         if settings.look_ahead > ZERO and not self.is_start:
             is_kept = ~self._fades(chosen, taken, here)
             chosen, taken = chosen[is_kept], taken[:, is_kept]
@@ -208,23 +205,26 @@ class Lanes:
         self.is_waiting[lanes] = ~has_one & (n_proposals == limit)
         return chosen
 
-    def _held_back(self, lanes: Array, directions: Array, here: Array, spare: Array) -> Any:
-        """Tell which lanes are to draw again, since their bundle goes on along the old direction.
+    def _in_another_lobe(self, lanes: Array, directions: Array, here: Array) -> Any:
+        """Tell which lanes are to draw again, since they drew from another lobe; move their axes.
 
-        `here` are the amplitudes along what they drew, and `spare` is by how much these exceed
-        those at which they would have been rejected.
+        `here` are the amplitudes along what they drew.
         """
-        settings, old = self.settings, self.old[:, lanes]
+        axis = self.axis[:, lanes]
 
         def amplitudes(units: Array) -> Any:
             found = values_at(self.field.shifts, self.coefficients[:, lanes], *units)
-            return positive(settings, found)
+            return positive(self.settings, found)
 
-        held, between = amplitudes(old), amplitudes(normalised(directions + old))
-        is_far = dot(directions, old) < APART
-        is_far &= self.n_proposals[lanes] < MAX_PROPOSALS
-        is_far &= ~(HELD * held < spare)
-        return is_far & (between < held) & (between < here)
+        cosine = dot(directions, axis)
+        along, between = amplitudes(axis), amplitudes(normalised(directions + axis))
+        asks = self.n_proposals[lanes] < MAX_PROPOSALS
+        between = np.maximum(between, ZERO)
+        is_other = (between * between < BULGE * along * here) & (cosine > ASTRAY)
+        is_other &= asks & (cosine < self.settings.lobe_cosine)
+        is_higher = asks & ~is_other & (here > along) & (cosine > ONWARD)
+        self.axis[:, lanes[is_higher]] = directions[:, is_higher]
+        return is_other
 
     def _fades(self, lanes: Array, directions: Array, here: Array) -> Any:
         """Tell which lanes are to draw once more, since the FOD fades along what they drew.
@@ -342,10 +342,6 @@ class Lanes:
         self.position[:, moved] = new[:, reason == 0]
         self.steps[moved] += 1
         self.n_proposals[moved] = 0
-        self.since_past[moved] += 1
-        due = moved[self.since_past[moved] == settings.look_back_every]
-        self.since_past[due] = 0
-        self.old[:, due], self.newer[:, due] = self.newer[:, due], self.direction[:, due]
         self.is_fading[moved] = False
         self.has_moved[moved] = True
         self.end(moved[self.steps[moved] >= settings.max_steps], MAX_LENGTH)

@@ -201,7 +201,7 @@ def test_among_peaks_nothing_looks_ahead(open_model: Any) -> None:
         return {c.name for c in panel.tracking.controls if not c.native.isHidden()}
 
     assert "step_mm" in shown()
-    assert not {"look_ahead_mm", "look_back_mm"} & shown()
+    assert not {"look_ahead_mm", "lobe_deg"} & shown()
     control(panel, "algorithm").value = "transport"  # which follows a gradient, so coefficients
     assert "look_ahead_mm" in shown()
 
