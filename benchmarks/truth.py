@@ -69,7 +69,7 @@ OURS: dict[str, dict[str, Any]] = {
     "probabilistic, two voxels ahead": {"look_ahead_voxels": 2.0},
     "probabilistic, not ahead": {"look_ahead_voxels": 0.0},
     "probabilistic, all lobes": {"lobe_deg": 0.0},
-    "probabilistic, as tckgen's iFOD1": {"look_ahead_voxels": 0.0, "lobe_deg": 0.0},
+    "probabilistic, as iFOD1": {"look_ahead_voxels": 0.0, "lobe_deg": 0.0},
     "transport, a voxel ahead": {"look_ahead_voxels": 1.0},
     "transport, not ahead": {"look_ahead_voxels": 0.0},
     "diffusion, a voxel ahead": {

@@ -254,11 +254,11 @@ class TrackingParameters:
         minimum=0.0,
         maximum=45.0,
         increment=1.0,
-        help="Keeps lines in their lobe of the FOD, which others come near where bundles cross: "
-        "directions this far from its axis and less always count, others where the FOD half way "
-        "to the axis is above what it is at both ends, as within one lobe. The axis is that of "
-        "the largest amplitude that a line has met of its lobe, and follows it. Smaller keeps "
-        "them more strictly; 0 takes all directions of the cone.",
+        help="Keeps lines in their lobe of the FOD, which those of bundles that cross come near: "
+        "directions this far from its axis and less count in any case, others where the FOD half "
+        "way to the axis is well above the mean of what it is at both ends, as within one lobe. "
+        "The axis follows the largest amplitudes that a line meets. Smaller is stricter; 0 takes "
+        "all directions of the cone.",
         by_fod="10",
     )
     samples: int = parameter(

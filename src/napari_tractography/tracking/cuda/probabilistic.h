@@ -233,10 +233,9 @@ DEVICE bool is_of_another_lobe(const Settings& settings, const StreamlineState& 
     float x = state.tx, y = state.ty, z = state.tz, sharpness = sharpness_of(settings);
     float cosine = x * ax + y * ay + z * az;
     Vector middle = normalised(x + ax, y + ay, z + az);
-    float qx[] = {ax, middle.x}, qy[] = {ay, middle.y}, qz[] = {az, middle.z}, amplitudes[2];
-    values_at<2>(fod_of_lane(lane), qx, qy, qz, amplitudes);
-    float along = positive(sharpness, amplitudes[0]);
-    float between = fmaxf(positive(sharpness, amplitudes[1]), 0.0f);
+    float along = positive(sharpness, amplitude_of_lane(lane, ax, ay, az));
+    float between =
+        fmaxf(positive(sharpness, amplitude_of_lane(lane, middle.x, middle.y, middle.z)), 0.0f);
     if (between * between < BULGE * along * state.height && cosine > ASTRAY &&
         cosine < settings.lobe_cosine)
         return true;

@@ -117,11 +117,12 @@ def test_all_set_by_hand_is_said(open_model: Any, cross: Any) -> None:
         min_length_mm=0.0,
         max_length_mm=250.0,
         look_ahead_mm=0.0,
+        lobe_deg=0.0,
     )
     said = panel.tracking.origin.text()
     assert said.startswith(NONE_SUITED)
     assert "Set by you: step, cone angle, minimum length, maximum length, minimum amplitude" in said
-    assert "look ahead" in said
+    assert "look ahead, lobe" in said
     assert panel.session.parameters == TrackingParameters()
 
 
