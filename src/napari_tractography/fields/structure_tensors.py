@@ -45,6 +45,7 @@ KIND = InputKind(
     "fibres by its structure tensor",
     short="orientations of an image",
     kernel=BLOCKS,
+    expanded_for=("followed",),
     lmax=LOBE_LMAX,
     coefficients=lobe_coefficients,
     amplitudes=largest_lengths,

@@ -4,26 +4,9 @@
 #pragma once
 
 #include "eigenvectors.h"
+#include "following.h"
 #include "interpolation.h"
 #include "philox.h"
-
-// A vector, and its length.
-struct Sized {
-    float x, y, z, size;
-};
-
-DEVICE Sized sized(float x, float y, float z)
-{
-    Sized vector = {x, y, z, sqrtf(x * x + y * y + z * z)};
-    return vector;
-}
-
-// Peak number j of a row.
-DEVICE Sized peak_at(const Field& field, int row, int j)
-{
-    const float* vector = field.vectors + (long long)row * field.n_numbers + j;
-    return sized(vector[0], vector[1], vector[2]);
-}
 
 DEVICE float along(const StreamlineState& state, const Sized& vector)
 {
@@ -193,26 +176,54 @@ DEVICE int turn_to_eigenvector(const Field& field, const Settings& settings,
     return 0;
 }
 
-// Turn to the next direction; return the reason to stop, or 0.
-DEVICE int choose_among(const Field& field, const Settings& settings,
-                        const Interpolant& interpolant, StreamlineState& state, int among,
-                        float cosine, float word)
+// What all peaks weigh, what those in the cone do, and the mean over the voxels of the largest of
+// these.
+struct Masses {
+    float total, ahead, amplitude;
+};
+
+DEVICE Masses masses_of(const Field& field, const Settings& settings,
+                        const Interpolant& interpolant, const StreamlineState& state,
+                        float cosine)
 {
-    if (field.is_tensor) return turn_to_eigenvector(field, settings, interpolant, state, cosine);
-    float total = 0.0f, ahead = 0.0f, amplitude = 0.0f;
+    Masses masses = {0.0f, 0.0f, 0.0f};
     for (int k = 0; k < n_corners(settings); k++) {
         int row = interpolant.rows[k];
         if (row == field.n_rows) continue;
         float weight = interpolant.weights[k], largest = 0.0f;
         for (int j = 0; j < field.n_numbers; j += 3) {
             Sized peak = peak_at(field, row, j);
-            total += weight * peak.size;
+            masses.total += weight * peak.size;
             if (!(peak.size > 0.0f) || fabsf(along(state, peak)) < cosine * peak.size) continue;
-            ahead += weight * peak.size;
+            masses.ahead += weight * peak.size;
             if (peak.size > largest) largest = peak.size;
         }
-        amplitude += weight * largest;
+        masses.amplitude += weight * largest;
     }
+    return masses;
+}
+
+// Turn up the gradient of the FOD that peaks make; return the reason to stop, or 0.
+DEVICE int follow_peaks(const Field& field, const Settings& settings,
+                        const Interpolant& interpolant, StreamlineState& state)
+{
+    bool is_little = false;
+    if (settings.min_probability > 0.0f) {
+        Masses masses = masses_of(field, settings, interpolant, state, settings.cone_cosine);
+        is_little = !(masses.ahead > settings.min_probability * masses.total);
+    }
+    int reason = follow(field, settings, interpolant, state);
+    return is_little && !reason ? LOW_PROBABILITY : reason;
+}
+
+// Turn to the next direction; return the reason to stop, or 0.
+DEVICE int choose_among(const Field& field, const Settings& settings,
+                        const Interpolant& interpolant, StreamlineState& state, int among,
+                        float cosine, float word)
+{
+    if (field.is_tensor) return turn_to_eigenvector(field, settings, interpolant, state, cosine);
+    Masses masses = masses_of(field, settings, interpolant, state, cosine);
+    float total = masses.total, ahead = masses.ahead, amplitude = masses.amplitude;
     if (!(total > 0.0f)) return NO_FOD;
     if (among == AMONG_DRAWN) {
         if (!(ahead > settings.min_probability * total)) return LOW_PROBABILITY;
@@ -238,10 +249,17 @@ DEVICE int direction_among(const Field& field, const Settings& settings,
         return 0;
     }
     int among = settings.among_vectors;
-    if (starts) among = settings.start == START_MAX ? AMONG_LARGEST : AMONG_DRAWN;
-    float cosine = starts ? -1.0f : settings.cone_cosine;
-    int reason = choose_among(field, settings, interpolant, state, among, cosine,
-                              random_word(settings, state, stream));
+    if (!starts && among == AMONG_FOLLOWED)
+        return follow_peaks(field, settings, interpolant, state);
+    float word = random_word(settings, state, stream);
+    int reason = 0;
+    if (among == AMONG_FOLLOWED) {
+        if (!begin_to_follow(field, settings, interpolant, state, word)) return NO_FOD;
+    } else {
+        if (starts) among = settings.start == START_MAX ? AMONG_LARGEST : AMONG_DRAWN;
+        float cosine = starts ? -1.0f : settings.cone_cosine;
+        reason = choose_among(field, settings, interpolant, state, among, cosine, word);
+    }
     if (reason || !starts) return reason;
     Words words = philox_block(stream, 0, 1, state.purpose, settings.key_0, settings.key_1);
     if (words.r0 & 1u) face(state, -state.ux, -state.uy, -state.uz);
