@@ -138,16 +138,17 @@ LABELS = {
 _suited: WeakKeyDictionary[Any, dict[str, Suited]] = WeakKeyDictionary()
 
 
-def suited_to(
-    fod: FodLike, row: Algorithm = BY_NAME["probabilistic"], *, with_tissues: bool = False
-) -> Suited:
+def suited_to(fod: FodLike, row: Algorithm | None = None, *, with_tissues: bool = False) -> Suited:
     """Return the values that suit an FOD and an algorithm, given as its row.
+
+    Without one, that algorithm that suits the FOD.
 
     They are found once, in some hundredths of a second.
 
     With a tissue image, which tells where streamlines may end, the floor is half as high and
     shorter lines are kept, as tckgen does.
     """
+    row = row or BY_NAME[fod.input_kind.algorithm]
     of_rows = _suited.setdefault(fod, {})
     found = of_rows.get(row.name)
     if found is None:
