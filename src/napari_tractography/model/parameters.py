@@ -138,7 +138,7 @@ class TrackingParameters:
         "tckgen's -cutoff.",
         section="main",
         by_fod="0.1 where the FOD is scaled as MRtrix3's, else in proportion to its amplitudes; "
-        "for peaks half of that",
+        "for peaks half of that, but for transport and diffusion",
     )
     interpolation: str = parameter(
         "trilinear",
