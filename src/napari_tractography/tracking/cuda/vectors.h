@@ -237,6 +237,13 @@ DEVICE int choose_among(const Field& field, const Settings& settings,
     return turn_to_sum(settings, state, sum, cosine, total);
 }
 
+// Turn a start direction round, or not.
+DEVICE void draw_sign(const Settings& settings, StreamlineState& state, unsigned int stream)
+{
+    Words words = philox_block(stream, 0, 1, state.purpose, settings.key_0, settings.key_1);
+    if (words.r0 & 1u) face(state, -state.ux, -state.uy, -state.uz);
+}
+
 // Choose the first or the next direction: 0, or the reason to stop. `seed_direction` is that of the
 // seed.
 DEVICE int direction_among(const Field& field, const Settings& settings,
@@ -248,21 +255,20 @@ DEVICE int direction_among(const Field& field, const Settings& settings,
         face(state, seed_direction[0], seed_direction[1], seed_direction[2]);
         return 0;
     }
-    int among = settings.among_vectors;
-    if (!starts && among == AMONG_FOLLOWED)
-        return follow_peaks(field, settings, interpolant, state);
-    float word = random_word(settings, state, stream);
-    int reason = 0;
-    if (among == AMONG_FOLLOWED) {
+    if (IS_FOLLOWED(settings.algorithm)) {
+        if (!starts) return follow_peaks(field, settings, interpolant, state);
+        float word = random_word(settings, state, stream);
         if (!begin_to_follow(field, settings, interpolant, state, word)) return NO_FOD;
-    } else {
-        if (starts) among = settings.start == START_MAX ? AMONG_LARGEST : AMONG_DRAWN;
-        float cosine = starts ? -1.0f : settings.cone_cosine;
-        reason = choose_among(field, settings, interpolant, state, among, cosine, word);
+        draw_sign(settings, state, stream);
+        return 0;
     }
+    int among = settings.among_vectors;
+    if (starts) among = settings.start == START_MAX ? AMONG_LARGEST : AMONG_DRAWN;
+    float cosine = starts ? -1.0f : settings.cone_cosine;
+    int reason = choose_among(field, settings, interpolant, state, among, cosine,
+                              random_word(settings, state, stream));
     if (reason || !starts) return reason;
-    Words words = philox_block(stream, 0, 1, state.purpose, settings.key_0, settings.key_1);
-    if (words.r0 & 1u) face(state, -state.ux, -state.uy, -state.uz);
+    draw_sign(settings, state, stream);
     if (!field.is_tensor && settings.among_vectors == AMONG_NEAREST)
         return choose_among(field, settings, interpolant, state, AMONG_NEAREST, -1.0f, 0.0f);
     return 0;
