@@ -144,7 +144,7 @@ def test_what_means_nothing_among_peaks_is_told(
     nib.save(nib.Nifti1Image(np.ascontiguousarray(peaks), np.eye(4)), "peaks.nii.gz")
     given = ["--kind", "peaks", "--axes", "scanner", "--seed-fod"]
     words = ["track", "peaks.nii.gz", "-o", "b.tck", *given, *RUN]
-    assert main([*words, "--look-ahead", "2", "--lobe", "0"]) == 0
+    assert main([*words, "--look-ahead", "2", "--algorithm", "probabilistic"]) == 0
     assert caplog.messages == ["--look-ahead has no effect in peaks, but in FODs."]
     caplog.clear()
     assert main([*words, "--look-ahead", "2", "--algorithm", "transport"]) == 0

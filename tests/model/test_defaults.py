@@ -102,20 +102,23 @@ def test_all_phantoms_count_as_scaled_as_those_of_mrtrix():
 def test_peaks_and_tensors_have_defaults_of_their_own():
     """Peaks have a lower floor; a tensor's amplitude is FA, whatever its unit."""
     peaks = Fod.from_peaks(np.full((3, 1, 1, 3), 0.4), AFFINE)
+    drawn = TrackingParameters.for_fod(peaks, algorithm="probabilistic")
+    assert drawn.min_amplitude == 0.05
+    assert "no side lobes" in suited_to(peaks, drawn.row).summary(drawn)
     parameters = TrackingParameters.for_fod(peaks)
-    assert parameters.min_amplitude == 0.05
-    assert "no side lobes" in suited_to(peaks).summary(parameters)
-    lobes = TrackingParameters.for_fod(peaks, algorithm="transport")
-    assert lobes.min_amplitude == 0.1
-    assert "side lobes, as FODs" in suited_to(peaks, lobes.row).summary(lobes)
+    assert (parameters.algorithm, parameters.min_amplitude) == ("transport", 0.1)
+    assert "turn to small peaks" in suited_to(peaks).summary(parameters)
     noisy = np.tile(np.float32([0.8, 0, 0, 0, 0.5, 0, 0, 0, 0.2]), (3, 1, 1, 1))
-    assert TrackingParameters.for_fod(Fod.from_peaks(noisy, AFFINE)).min_amplitude == 0.05
+    drawn = TrackingParameters.for_fod(Fod.from_peaks(noisy, AFFINE), algorithm="probabilistic")
+    assert drawn.min_amplitude == 0.05
     third = TrackingParameters.for_fod(Fod.from_peaks(noisy, AFFINE), algorithm="transport")
     assert third.min_amplitude == pytest.approx(0.2)
     noisy[1:, ..., 6:] = 0  # of most voxels
     two = TrackingParameters.for_fod(Fod.from_peaks(noisy, AFFINE), algorithm="transport")
     assert two.min_amplitude == 0.1
-    unscaled = TrackingParameters.for_fod(Fod.from_peaks(np.full((3, 1, 1, 3), 40.0), AFFINE))
+    unscaled = TrackingParameters.for_fod(
+        Fod.from_peaks(np.full((3, 1, 1, 3), 40.0), AFFINE), algorithm="probabilistic"
+    )
     assert unscaled.min_amplitude == pytest.approx(0.06 * 40 * np.sqrt(3), rel=0.02)
     round_ones = Fod.from_tensors(np.tile([1.1, 1, 1, 0, 0, 0.0], (3, 1, 1, 1)) * 1e-3, AFFINE)
     assert suited_to(round_ones).strong_amplitude < 0.1

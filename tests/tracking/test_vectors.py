@@ -16,7 +16,7 @@ from napari_tractography.tracking.engine import track
 from napari_tractography.tracking.tables.vectors import VectorTable
 
 AXES = np.eye(3)
-ALGORITHMS = ("probabilistic", "deterministic", "sd_stream")
+ALGORITHMS = ("probabilistic", "deterministic", "sd_stream", "transport")
 
 
 def crossing(first=(1.0, 0.0, 0.0), second=(0.0, 1.0, 0.0), shape=(9, 9, 9)) -> Fod:
@@ -139,11 +139,10 @@ def test_a_cone_as_a_function_is_refused():
         track(crossing(), Seeds.at([[4.0, 4.0, 4.0]]), cone=lambda a, b: a @ b.T > 0.8)
 
 
-@pytest.mark.parametrize("algorithm", ["diffusion", "transport"])
-def test_what_climbs_gets_lobes_along_the_peaks(algorithm):
+def test_diffusion_gets_lobes_along_the_peaks():
     fod = crossing((1.0, 0.0, 0.0), (0.0, 0.0, 0.0))
     seeds = Seeds.in_sphere((4, 4, 4), 0.5, 10)
-    lines = track(fod, seeds, parameters(algorithm=algorithm, gamma_noise=0.0, step_mm=0.1))
+    lines = track(fod, seeds, parameters(algorithm="diffusion", gamma_noise=0.0, step_mm=0.1))
     assert np.abs(directions_of(lines) @ AXES[0]).mean() > 0.9
 
 

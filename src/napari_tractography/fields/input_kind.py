@@ -76,6 +76,7 @@ class InputKind(Kind):
 
     short: str  # what a voxel holds, in a word or two
     kernel: str  # what follows it: COEFFICIENTS, VECTORS, EIGENVECTORS or BLOCKS
+    algorithm: str = "probabilistic"  # that suits it, of the rows of model/algorithms
     # Ways to choose, of Algorithm.among_vectors, for which its coefficients are followed.
     expanded_for: tuple[str, ...] = ()
     lmax: int = 0  # largest degree of those

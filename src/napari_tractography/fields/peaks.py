@@ -246,6 +246,7 @@ KIND = InputKind(
     "peaks, vectors of three volumes each",
     short="peaks",
     kernel=VECTORS,
+    algorithm="transport",
     lmax=LOBE_LMAX,
     coefficients=lobe_coefficients,
     amplitudes=largest_lengths,
@@ -258,5 +259,5 @@ KIND = InputKind(
     floor=0.05,
     floor_reason="peaks have no side lobes to keep out",
     floor_expanded=0.1,
-    floor_expanded_reason="lobes along peaks have side lobes, as FODs have",
+    floor_expanded_reason="up the gradient lines turn to small peaks, too",
 )

@@ -45,6 +45,7 @@ KIND = InputKind(
     "fibres by its structure tensor",
     short="orientations of an image",
     kernel=BLOCKS,
+    expanded_for=("followed",),
     lmax=LOBE_LMAX,
     coefficients=lobe_coefficients,
     amplitudes=largest_lengths,
@@ -63,7 +64,7 @@ KIND = InputKind(
         (" In the FOD's own unit, as tckgen's -cutoff.", ""),
         (
             "0.1 where the FOD is scaled as MRtrix3's, else in proportion to its amplitudes; for "
-            "peaks half of that",
+            "peaks half of that, but for transport and diffusion",
             "0.02",
         ),
         ("FOD amplitude", "linearity"),

@@ -97,18 +97,21 @@ class Suited:
         return f"Defaults for voxels of {voxel}: {', '.join(parts)}."
 
 
-# Parameters that mean something where the amplitudes of an FOD are known in all directions.
-OF_COEFFICIENTS = ("look_ahead_mm", "lobe_deg")
+# Parameters that mean something where the amplitudes of an FOD are known between directions.
+OF_FODS = ("look_ahead_mm", "lobe_deg")
 
 
-def follows_coefficients(row: Algorithm, kind: InputKind) -> bool:
-    """Tell whether an algorithm follows an FOD in what is given, and not single directions."""
-    return kind.kernel_for(row.among_vectors) == COEFFICIENTS
+def follows_fod(row: Algorithm, kind: InputKind) -> bool:
+    """Tell whether an algorithm follows an FOD in what is given, and not single directions.
+
+    It may be made of the peaks near a direction, along which it is known.
+    """
+    return kind.kernel_for(row.among_vectors) == COEFFICIENTS or row.among_vectors == "followed"
 
 
 def has_effect(name: str, parameters: Any, kind: InputKind) -> bool:
     """Tell whether a parameter means something to the algorithm in an input of that kind."""
-    is_known = name not in OF_COEFFICIENTS or follows_coefficients(parameters.row, kind)
+    is_known = name not in OF_FODS or follows_fod(parameters.row, kind)
     return parameters.uses(name) and is_known
 
 
@@ -135,16 +138,17 @@ LABELS = {
 _suited: WeakKeyDictionary[Any, dict[str, Suited]] = WeakKeyDictionary()
 
 
-def suited_to(
-    fod: FodLike, row: Algorithm = BY_NAME["probabilistic"], *, with_tissues: bool = False
-) -> Suited:
+def suited_to(fod: FodLike, row: Algorithm | None = None, *, with_tissues: bool = False) -> Suited:
     """Return the values that suit an FOD and an algorithm, given as its row.
+
+    Without one, that algorithm that suits the FOD.
 
     They are found once, in some hundredths of a second.
 
     With a tissue image, which tells where streamlines may end, the floor is half as high and
     shorter lines are kept, as tckgen does.
     """
+    row = row or BY_NAME[fod.input_kind.algorithm]
     of_rows = _suited.setdefault(fod, {})
     found = of_rows.get(row.name)
     if found is None:
@@ -168,14 +172,14 @@ def _floor(fod: FodLike, row: Algorithm, strong: float) -> tuple[float, str]:
     """Return the minimum amplitude that suits an FOD, and why."""
     kind = fod.input_kind
     floor, why = kind.floor, kind.floor_reason
-    is_expanded = follows_coefficients(row, kind)
-    if is_expanded and kind.floor_expanded is not None:
+    is_fod = follows_fod(row, kind)
+    if is_fod and kind.floor_expanded is not None:
         floor, why = kind.floor_expanded, kind.floor_expanded_reason
     if not (kind.is_absolute or USUAL_STRONG[0] <= strong <= USUAL_STRONG[1]):
         fraction = FLOOR_FRACTION * floor / SH.floor
         floor = rounded(fraction * strong, 2)
         why = f"{fraction:g} of its strong peaks, {rounded(strong, 2):g}"
-    noise = kind.noise(fod.vectors.numbers) if is_expanded and kind.noise is not None else 0.0
+    noise = kind.noise(fod.vectors.numbers) if is_fod and kind.noise is not None else 0.0
     return (rounded(noise, 2), kind.noise_reason) if noise > floor else (floor, why)
 
 
@@ -192,9 +196,9 @@ def _find(fod: FodLike, row: Algorithm) -> Suited:
     drift = {}
     if row.gamma_voxels:
         drift["gamma"] = rounded(row.gamma_voxels / voxel_mm)
-    if row.look_ahead_voxels and follows_coefficients(row, kind):
+    if row.look_ahead_voxels and follows_fod(row, kind):
         drift["look_ahead_mm"] = rounded(row.look_ahead_voxels * voxel_mm)
-    if row.lobe_deg and follows_coefficients(row, kind):
+    if row.lobe_deg and follows_fod(row, kind):
         drift["lobe_deg"] = row.lobe_deg
     return Suited(
         voxel_mm=voxel_mm,

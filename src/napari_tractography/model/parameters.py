@@ -50,6 +50,7 @@ class TrackingParameters:
         + "; ".join(f"{row.name} {row.help}" for row in ALGORITHMS)
         + ". For connections take transport, for density probabilistic or ifod2, for what tckgen "
         "gives ifod2, probabilistic or sd_stream.",
+        by_fod="probabilistic, and transport for peaks",
         section="main",
     )
     step_mm: float = parameter(
@@ -137,7 +138,7 @@ class TrackingParameters:
         "tckgen's -cutoff.",
         section="main",
         by_fod="0.1 where the FOD is scaled as MRtrix3's, else in proportion to its amplitudes; "
-        "for peaks half of that",
+        "for peaks half of that, but for transport and diffusion",
     )
     interpolation: str = parameter(
         "trilinear",
@@ -359,7 +360,7 @@ class TrackingParameters:
 
         _check_names(changes)
         checked = {name: _SPECS[name].check(value) for name, value in changes.items()}
-        row = BY_NAME[checked.get("algorithm", _SPECS["algorithm"].default)]
+        row = BY_NAME[checked.setdefault("algorithm", fod.input_kind.algorithm)]
         values = suited_to(fod, row, with_tissues=with_tissues).values
         suited = {name: _SPECS[name].nearest(v) for name, v in values.items()}
         return cls(**reconciled(suited, checked, _SPECS["max_angle_deg"]))

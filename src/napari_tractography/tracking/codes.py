@@ -32,7 +32,7 @@ assert all(n % PROPOSALS_A_BLOCK == 0 for n in (FIRST_PROPOSALS, SECOND_PROPOSAL
 
 CLIP, SOFTPLUS = 0, 1
 OF_VECTORS = -1  # in place of the largest degree of the FOD, for kernels of peaks and tensors
-AMONG_NONE, AMONG_DRAWN, AMONG_LARGEST, AMONG_NEAREST = 0, 1, 2, 3
+AMONG_NONE, AMONG_DRAWN, AMONG_LARGEST, AMONG_NEAREST, AMONG_FOLLOWED = 0, 1, 2, 3, 4
 ALIGNED = np.float32(0.5)  # cosine of the angle within which peaks of several voxels are summed
 SWEEPS = 5  # of Jacobi's method; after three, float32 changes no more in all but rare tensors
 NEAREST, TRILINEAR = 0, 1

@@ -40,6 +40,7 @@ AMONG_VECTORS = {
     "drawn": codes.AMONG_DRAWN,
     "largest": codes.AMONG_LARGEST,
     "nearest": codes.AMONG_NEAREST,
+    "followed": codes.AMONG_FOLLOWED,
 }
 DIRECTIONS = {"both": codes.BOTH, "forward": codes.FORWARD, "backward": codes.BACKWARD}
 STARTS = {

@@ -28,7 +28,7 @@ def test_what_a_person_set_stays_when_the_fod_changes() -> None:
     found = values.parameters()
     assert (found.min_amplitude, found.algorithm) == (0.2, "deterministic")
     assert found.step_mm == pytest.approx(0.1)
-    assert values.suited == [name for name in BY_FOD if name != "min_amplitude"]
+    assert values.suited == [name for name in BY_FOD if name not in values.chosen]
     assert "minimum amplitude" not in values.summary()
     values = TrackingValues(FINE, chosen={"algorithm": "deterministic"})
     assert values.parameters() == TrackingParameters.for_fod(FINE, algorithm="deterministic")

@@ -19,6 +19,7 @@ from napari_tractography.tracking.cpu import (
     cells,
     deterministic,
     draw,
+    drift,
     kernel,
     lanes,
     langevin,
@@ -28,13 +29,13 @@ from napari_tractography.tracking.cpu import (
 from napari_tractography.tracking.cpu.constraints import regions, tissues
 from napari_tractography.tracking.cpu.cpu_backend import ThreadBuffers, track_range
 from napari_tractography.tracking.cpu.sphere import cones, peaks
-from napari_tractography.tracking.cpu.vectors import choice
+from napari_tractography.tracking.cpu.vectors import choice, following
 from napari_tractography.tracking.cpu.vectors import kernel as vector_kernel
 from napari_tractography.tracking.engine import track
 
 MODULES = (
-    cells, choice, cones, deterministic, draw, langevin, lanes, peaks, regions, stepping,
-    streamline, tissues, vector_kernel,
+    cells, choice, cones, deterministic, draw, drift, following, langevin, lanes, peaks, regions,
+    stepping, streamline, tissues, vector_kernel,
 )  # fmt: skip
 
 

@@ -56,11 +56,16 @@ SPECIAL = [
     *(
         pytest.param(
             (f"-DALGORITHM={algorithm}", "-DINTERPOLATION=TRILINEAR", "-DLMAX=2", "-DVECTORS"),
-            244_000,
+            size,
             168,
             id=f"{algorithm.lower()} among vectors",
         )
-        for algorithm in ("PROBABILISTIC", "DETERMINISTIC", "SD_STREAM")
+        for algorithm, size in (
+            ("PROBABILISTIC", 244_000),
+            ("DETERMINISTIC", 244_000),
+            ("SD_STREAM", 244_000),
+            ("TRANSPORT", 123_500),
+        )
     ),
     pytest.param(
         (

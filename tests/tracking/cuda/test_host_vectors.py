@@ -9,6 +9,7 @@ from plans import plan_of
 from test_host_kernel import assert_same, on_cpu
 from toys import random_vectors
 
+from napari_tractography.model.fod import Fod
 from napari_tractography.model.parameters import TrackingParameters
 from napari_tractography.model.regions import Region
 from napari_tractography.model.seeds import Seeds
@@ -16,7 +17,7 @@ from napari_tractography.model.seeds import Seeds
 CASES = [
     (kind, algorithm, interpolation)
     for kind, algorithms in (
-        ("peaks", ("probabilistic", "deterministic", "sd_stream")),
+        ("peaks", ("probabilistic", "deterministic", "sd_stream", "transport")),
         ("tensor", ("deterministic", "sd_stream")),
     )
     for algorithm in algorithms
@@ -68,6 +69,57 @@ def test_streamlines_are_the_same(library, fods, kind, algorithm, interpolation,
     on_host = track_on_host(library, plan)
     assert_same(on_host, on_cpu(plan))
     assert len(on_host) or "min_length_mm" in changes
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        pytest.param({}, id="plain"),
+        pytest.param({"interpolation": "nearest"}, id="nearest"),
+        pytest.param({"interpolation": "nearest", "start": "max"}, id="nearest, from the largest"),
+        pytest.param({"look_ahead_mm": 0.0}, id="not ahead"),
+        pytest.param({"look_ahead_mm": 4.0}, id="far ahead"),
+        pytest.param({"min_amplitude": 0.0}, id="no floor"),
+        pytest.param({"min_amplitude": 0.4}, id="high floor"),
+        pytest.param({"min_probability": 0.3}, id="share of the cone"),
+        pytest.param({"max_angle_deg": 3.0}, id="narrow cone"),
+        pytest.param({"gamma": 0.0}, id="straight"),
+        pytest.param({"gamma": 1000.0}, id="at the peak at once"),
+        pytest.param({"adaptive": True}, id="adaptive"),
+        pytest.param(
+            {"adaptive": True, "min_length_mm": 5.0, "max_length_mm": 9.0}, id="adaptive lengths"
+        ),
+        pytest.param({"start": "max"}, id="from the largest"),
+        pytest.param({"start": "given", "adaptive": True}, id="adaptive, from given directions"),
+    ],
+)
+def test_peaks_are_followed_alike(library, fods, changes):
+    fod = fods["peaks"]
+    given = short(**{"algorithm": "transport", "look_ahead_mm": 1.0, **changes})
+    plan = plan_of(fod, seeds_of(fod), given)
+    on_host = track_on_host(library, plan)
+    assert_same(on_host, on_cpu(plan))
+    assert len(on_host) > 20
+
+
+@pytest.mark.parametrize("interpolation", ["nearest", "trilinear"])
+def test_where_terms_cancel_peaks_are_followed_alike(library, interpolation):
+    """Peaks along axes, of one length: gradients and second derivatives are zero or alike."""
+    peaks = np.zeros((8, 8, 8, 3, 3))
+    peaks[..., 0, 0] = peaks[..., 1, 1] = peaks[..., 2, 2] = 0.5
+    peaks[::2, :, :, 2] = 0.0
+    peaks[:, ::3, :, 0] *= -1.0
+    fod = Fod.from_peaks(peaks, np.eye(4))
+    middles = np.random.default_rng(4).integers(0, 15, (200, 3)) / 2
+    axes = np.eye(3)[np.arange(200) % 3]
+    for start, changes in (("sampled", {}), ("max", {}), ("given", {"look_ahead_mm": 1.0})):
+        given = short(
+            algorithm="transport", interpolation=interpolation, start=start, **changes
+        )  # fmt: skip
+        plan = plan_of(fod, Seeds.at(middles, axes), given)
+        on_host = track_on_host(library, plan)
+        assert len(on_host) > 50
+        assert_same(on_host, on_cpu(plan))
 
 
 def test_regions_and_masks_act_alike(library, fods):

@@ -52,9 +52,10 @@ class Algorithm:
     cuda_registers: int = 168
     side_by_side: bool = False  # whether the CPU draws for all lanes of a thread at once
     # How it chooses where the FOD is made of peaks: "drawn" in proportion to their amplitudes, the
-    # "largest" in the cone, or the "nearest" to the direction; "" where it needs an FOD all around,
-    # and gets the lobes along peaks. Of tensors, "drawn" draws from their ODFs, and the others
-    # follow the main eigenvector.
+    # "largest" in the cone, the "nearest" to the direction, or "followed" up the gradient of an FOD
+    # that is made of those nearest to it; "" where it needs an FOD all around, and gets the lobes
+    # along peaks. Of tensors, "drawn" and "followed" get ODFs, and the others follow the main
+    # eigenvector.
     among_vectors: str = ""
     starts_at_peak: bool = False  # whether along the peak that the start direction leads up to
     curved: bool = False  # whether steps are arcs

@@ -12,6 +12,7 @@ ROW = Algorithm(
     cuda="langevin_direction",
     cuda_source='#include "langevin.h"',
     side_by_side=True,
+    among_vectors="followed",
     gamma_voxels=1.0,
     look_ahead_voxels=0.5,
     own_parameters=("gamma", "look_ahead_mm", "adaptive"),

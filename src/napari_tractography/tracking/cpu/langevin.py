@@ -26,26 +26,19 @@ import numpy as np
 from ...model.algorithms.diffusion import ROW
 from ...runtime.compiling import compiled, inlined, kept
 from ..codes import (
-    EXPM1,
-    FLAT,
-    LIMIT,
     LN_2,
-    LONGEST,
     LONGEST_PART,
-    LONGEST_TURN,
     LOW_AMPLITUDE,
     LOW_PROBABILITY,
     MOST_NOISE,
-    OF_A_TURN,
     PADDING,
-    SIXTEENTH,
     SOFTPLUS,
-    STEEPEST,
     UNIT_24,
 )
 from .cells import HALF, ONE, ZERO, load_half_floats, padded_length, to_voxel
 from .deterministic import prepare
 from .draw import lanes_below_cone_mass, philox_block, turn_of
+from .drift import adaptive_step, along_axes, growth, turned
 from .lanes import (
     CLIMBERS,
     N_LANES,
@@ -60,7 +53,7 @@ from .llvm import bits_of, floors, lowest_bit, roots, select
 from .memory import stay, store, store_to
 from .sphere.cones import falling, log_of_one_and
 from .sphere.evaluation import derivatives_of_some, values_of_lanes
-from .sphere.tangents import along_tangents, normalised, onto_border, tangents
+from .sphere.tangents import along_tangents, onto_border, tangents
 
 DIFFUSION = ROW.code
 BIT, NONE, SOME = np.uint32(1), np.uint32(0), np.uint32((1 << CLIMBERS) - 1)
@@ -85,25 +78,6 @@ def gaussians(settings, stream, step, part, purpose):
     radius = roots(np.float32(-2) * min(log, ZERO))
     cosine, sine = turn_of(np.float32(r1 >> SHIFT_8) * UNIT_24 - HALF)
     return radius * cosine, radius * sine
-
-
-@inlined
-def growth(curvature, time):
-    """Return the integral of exp(curvature t) over the time; numbers or vectors.
-
-    By exp(2 t) - 1 = e (e + 2) with e = exp(t) - 1, four times.
-    """
-    product = curvature * time
-    flat = select(product < ZERO, ZERO - product, product) < FLAT
-    most = select(product < ONE, product, ONE)
-    t = SIXTEENTH * select(most > -LIMIT, most, -LIMIT)
-    power = EXPM1[0] * t + EXPM1[1]
-    for k in range(2, len(EXPM1)):
-        power = power * t + EXPM1[k]
-    power = power * t
-    for _ in range(4):
-        power = power * (power + TWO)
-    return select(flat, time * (ONE + HALF * product), power / select(flat, ONE, curvature))
 
 
 @kept
@@ -216,12 +190,7 @@ def turn_some(field, settings, scratch, state, first, lanes, looks):
             a = a + p * roots(TWO * size_of_noise * growth(TWO * ha, time))
             b = b + q * roots(TWO * size_of_noise * growth(TWO * hb, time))
         tx, ty, tz = a * ax + b * bx, a * ay + b * by, a * az + b * bz
-        angle = roots(tx * tx + ty * ty + tz * tz)
-        cosine, sine = turn_of(OF_A_TURN * select(angle < LONGEST_TURN, angle, LONGEST_TURN))
-        sine = sine / angle
-        nx, ny, nz = normalised(
-            cosine * ux + sine * tx, cosine * uy + sine * ty, cosine * uz + sine * tz
-        )
+        nx, ny, nz, angle = turned(ux, uy, uz, tx, ty, tz)
         where = some_booleans_of(turning) & (angle > ZERO)
         ux, uy, uz = select(where, nx, ux), select(where, ny, uy), select(where, nz, uz)
         part += 1
@@ -237,14 +206,6 @@ def turn_some(field, settings, scratch, state, first, lanes, looks):
     store_to(state.uy, first, select(where, uy, first_y))
     store_to(state.uz, first, select(where, uz, first_z))
     return low
-
-
-@inlined
-def adaptive_step(settings, ga, gb):
-    """Return the length of a step in mm, by the slopes of log f; vectors."""
-    steepness = ga * ga + gb * gb
-    steepness = select(steepness > ONE, steepness, ONE)
-    return settings.step * LONGEST / select(steepness < STEEPEST, steepness, STEEPEST)
 
 
 @inlined
@@ -290,27 +251,4 @@ def log_fod(shifts, settings, coefficients, ux, uy, uz, sx, sy, sz):
         hbb = slope * hbb + bend * gb * gb
         ga, gb = slope * ga, slope * gb
         sa, sb = slope * sa, slope * sb
-    ga, gb = ga / value, gb / value
-    haa = haa / value - ga * ga
-    hab = hab / value - ga * gb
-    hbb = hbb / value - gb * gb
-    ga, gb = ga + sa / value, gb + sb / value
-    across, twice = haa - hbb, hab + hab
-    size = roots(across * across + twice * twice)
-    # Turn the tangents to the principal axes: by half the angle of (haa - hbb, 2 hab).
-    far = select(across < ZERO, ZERO - across, across)
-    cosine = roots(HALF * (ONE + far / size))
-    sine = HALF * twice / (size * cosine)
-    turned = across < ZERO
-    other = select(sine >= ZERO, cosine, ZERO - cosine)
-    cosine = select(turned, select(sine >= ZERO, sine, ZERO - sine), cosine)
-    sine = select(turned, other, sine)
-    known = size > ZERO
-    cosine, sine = select(known, cosine, ONE), select(known, sine, ZERO)
-    mean = HALF * (haa + hbb)
-    cx, cy, cz = cosine * ax + sine * bx, cosine * ay + sine * by, cosine * az + sine * bz
-    dx, dy, dz = cosine * bx - sine * ax, cosine * by - sine * ay, cosine * bz - sine * az
-    return (
-        value, cx, cy, cz, dx, dy, dz,
-        cosine * ga + sine * gb, cosine * gb - sine * ga, mean + HALF * size, mean - HALF * size,
-    )  # fmt: skip
+    return along_axes(value, ga, gb, haa, hab, hbb, sa, sb, ax, ay, az, bx, by, bz)

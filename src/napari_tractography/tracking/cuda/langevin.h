@@ -2,13 +2,8 @@
 // cpu/langevin.py.
 #pragma once
 
+#include "drift.h"
 #include "probabilistic.h"
-
-// The FOD at a unit vector, and the first and second derivatives of its logarithm along their
-// principal axes a and b, tangents there.
-struct LogFod {
-    float value, ax, ay, az, bx, by, bz, ga, gb, ha, hb;
-};
 
 // Two standard normal numbers, after Box and Muller (1958).
 DEVICE void gaussians(const Settings& settings, unsigned int stream, unsigned int step,
@@ -23,26 +18,6 @@ DEVICE void gaussians(const Settings& settings, unsigned int stream, unsigned in
     Turn turn = turn_of((float)(words.r1 >> 8) * UNIT_24 - 0.5f);
     p = radius * turn.cosine;
     q = radius * turn.sine;
-}
-
-// The integral of exp(curvature t) over the time, by exp(2 t) - 1 = e (e + 2) with e = exp(t) - 1.
-DEVICE float growth(float curvature, float time)
-{
-    float product = curvature * time;
-    if (fabsf(product) < FLAT) return time * (1.0f + 0.5f * product);
-    float most = product < 1.0f ? product : 1.0f;
-    float t = SIXTEENTH * (most > -LIMIT ? most : -LIMIT);
-    float power = EXPM1_0;
-    power = power * t + EXPM1_1;
-    power = power * t + EXPM1_2;
-    power = power * t + EXPM1_3;
-    power = power * t + EXPM1_4;
-    power = power * t + EXPM1_5;
-    power = power * t + EXPM1_6;
-    power = power * t;
-#pragma unroll
-    for (int k = 0; k < 4; k++) power = power * (power + 2.0f);
-    return power / curvature;
 }
 
 // The vector s is added to the gradient of the FOD: what look_ahead sees.
@@ -72,42 +47,8 @@ DEVICE LogFod log_fod(const Settings& settings, const AnyFod& fod, float ux, flo
         sa = slope * sa;
         sb = slope * sb;
     }
-    LogFod f = {0.0f, t.ax, t.ay, t.az, t.bx, t.by, t.bz, 0.0f, 0.0f, 0.0f, 0.0f};
-    if (!(value > 0.0f)) return f;
-    ga = ga / value;
-    gb = gb / value;
-    haa = haa / value - ga * ga;
-    hab = hab / value - ga * gb;
-    hbb = hbb / value - gb * gb;
-    ga = ga + sa / value;
-    gb = gb + sb / value;
-    // Turn the tangents to the principal axes: by half the angle of (haa - hbb, 2 hab).
-    float across = haa - hbb, twice = hab + hab;
-    float size = sqrtf(across * across + twice * twice);
-    float cosine = 1.0f, sine = 0.0f;
-    if (size > 0.0f) {
-        cosine = sqrtf(0.5f * (1.0f + fabsf(across) / size));
-        sine = 0.5f * twice / (size * cosine);
-        if (across < 0.0f) {
-            float sign = sine >= 0.0f ? 1.0f : -1.0f;
-            float turned = sign * cosine;
-            cosine = fabsf(sine);
-            sine = turned;
-        }
-    }
-    float mean = 0.5f * (haa + hbb);
-    f.value = value;
-    f.ax = cosine * t.ax + sine * t.bx;
-    f.ay = cosine * t.ay + sine * t.by;
-    f.az = cosine * t.az + sine * t.bz;
-    f.bx = cosine * t.bx - sine * t.ax;
-    f.by = cosine * t.by - sine * t.ay;
-    f.bz = cosine * t.bz - sine * t.az;
-    f.ga = cosine * ga + sine * gb;
-    f.gb = cosine * gb - sine * ga;
-    f.ha = mean + 0.5f * size;
-    f.hb = mean - 0.5f * size;
-    return f;
+    Slopes all = {ga, gb, haa, hab, hbb};
+    return along_axes(value, all, sa, sb, t);
 }
 
 // Choose the next direction, and the length of the step; see the table of algorithms.
@@ -129,12 +70,7 @@ DEVICE int langevin_direction(const Field& field, const Settings& settings,
         state.task = WEIGH;
         return AGAIN;
     }
-    state.step = settings.step;
-    if (settings.adaptive) {
-        float steepness = f.ga * f.ga + f.gb * f.gb;
-        steepness = steepness > 1.0f ? steepness : 1.0f;
-        state.step = settings.step * LONGEST / (steepness < STEEPEST ? steepness : STEEPEST);
-    }
+    state.step = settings.adaptive ? adaptive_step(settings, f) : settings.step;
     float left = settings.gamma * state.step;
     float longest = LONGEST_PART;
     if (settings.algorithm == DIFFUSION) {
@@ -164,10 +100,7 @@ DEVICE int langevin_direction(const Field& field, const Settings& settings,
         float tx = a * f.ax + b * f.bx, ty = a * f.ay + b * f.by, tz = a * f.az + b * f.bz;
         float angle = sqrtf(tx * tx + ty * ty + tz * tz);
         if (angle > 0.0f) {
-            Turn turn = turn_of(OF_A_TURN * (angle < LONGEST_TURN ? angle : LONGEST_TURN));
-            float cosine = turn.cosine, sine = turn.sine / angle;
-            Vector v = normalised(cosine * ux + sine * tx, cosine * uy + sine * ty,
-                                  cosine * uz + sine * tz);
+            Vector v = turned(ux, uy, uz, tx, ty, tz, angle);
             ux = v.x;
             uy = v.y;
             uz = v.z;

@@ -61,28 +61,6 @@ DEVICE bool is_in_doubt(const Field& field, const Settings& settings,
            !surely_weighs_enough(field, settings, field.cone_mass, interpolant, state);
 }
 
-// Cosine and sine of an angle.
-struct Turn {
-    float cosine, sine;
-};
-
-// Those of 2 pi t, for t from -1/2 to 1/2.
-DEVICE Turn turn_of(float t)
-{
-    float square = t * t;
-    float sine = SINE_0 * square + SINE_1;
-    sine = sine * square + SINE_2;
-    sine = sine * square + SINE_3;
-    sine = t * (sine * square + SINE_4);
-    float cosine = COSINE_0 * square + COSINE_1;
-    cosine = cosine * square + COSINE_2;
-    cosine = cosine * square + COSINE_3;
-    cosine = cosine * square + COSINE_4;
-    cosine = cosine * square + COSINE_5;
-    Turn turn = {1.0f - 2.0f * sine * sine, 2.0f * sine * cosine};
-    return turn;
-}
-
 // A uniformly distributed direction of a cone around the z axis, of which `height` is 1 minus the
 // cosine of the half-angle. Takes the high 20 bits of two random words.
 DEVICE Vector point_of(unsigned int word_0, unsigned int word_1, float height)

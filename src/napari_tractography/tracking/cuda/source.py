@@ -108,6 +108,7 @@ def codes_header() -> str:
     of = {
         "IS_CURVED": [row for row in ALGORITHMS if row.curved],
         "IS_ADAPTIVE": [row for row in ALGORITHMS if "adaptive" in row.own_parameters],
+        "IS_FOLLOWED": [row for row in ALGORITHMS if row.among_vectors == "followed"],
     }
     for macro, rows in of.items():
         any_of = " || ".join(f"(code) == {row.name.upper()}" for row in rows)

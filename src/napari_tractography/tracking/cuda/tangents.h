@@ -1,4 +1,4 @@
-// The tangent plane at a unit vector: its axes, derivatives along them, and a step uphill.
+// The tangent plane at a unit vector: its axes, derivatives along them, and a step uphill; turns.
 //
 // Twin of cpu/sphere/tangents.py.
 #pragma once
@@ -24,6 +24,28 @@ struct Step {
     float a, b;
     bool bent_down;
 };
+
+// Cosine and sine of an angle.
+struct Turn {
+    float cosine, sine;
+};
+
+// Those of 2 pi t, for t from -1/2 to 1/2.
+DEVICE Turn turn_of(float t)
+{
+    float square = t * t;
+    float sine = SINE_0 * square + SINE_1;
+    sine = sine * square + SINE_2;
+    sine = sine * square + SINE_3;
+    sine = t * (sine * square + SINE_4);
+    float cosine = COSINE_0 * square + COSINE_1;
+    cosine = cosine * square + COSINE_2;
+    cosine = cosine * square + COSINE_3;
+    cosine = cosine * square + COSINE_4;
+    cosine = cosine * square + COSINE_5;
+    Turn turn = {1.0f - 2.0f * sine * sine, 2.0f * sine * cosine};
+    return turn;
+}
 
 DEVICE Tangents tangents_of(float x, float y, float z)
 {

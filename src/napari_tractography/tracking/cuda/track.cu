@@ -24,6 +24,7 @@
 #include "regions.h"
 // Outside of what is left out: source.py puts each header in once.
 #include "philox.h"
+#include "drift.h"
 #include "headings.h"
 #ifdef VECTORS
 #include "vectors.h"

@@ -4,26 +4,9 @@
 #pragma once
 
 #include "eigenvectors.h"
+#include "following.h"
 #include "interpolation.h"
 #include "philox.h"
-
-// A vector, and its length.
-struct Sized {
-    float x, y, z, size;
-};
-
-DEVICE Sized sized(float x, float y, float z)
-{
-    Sized vector = {x, y, z, sqrtf(x * x + y * y + z * z)};
-    return vector;
-}
-
-// Peak number j of a row.
-DEVICE Sized peak_at(const Field& field, int row, int j)
-{
-    const float* vector = field.vectors + (long long)row * field.n_numbers + j;
-    return sized(vector[0], vector[1], vector[2]);
-}
 
 DEVICE float along(const StreamlineState& state, const Sized& vector)
 {
@@ -193,26 +176,54 @@ DEVICE int turn_to_eigenvector(const Field& field, const Settings& settings,
     return 0;
 }
 
-// Turn to the next direction; return the reason to stop, or 0.
-DEVICE int choose_among(const Field& field, const Settings& settings,
-                        const Interpolant& interpolant, StreamlineState& state, int among,
-                        float cosine, float word)
+// What all peaks weigh, what those in the cone do, and the mean over the voxels of the largest of
+// these.
+struct Masses {
+    float total, ahead, amplitude;
+};
+
+DEVICE Masses masses_of(const Field& field, const Settings& settings,
+                        const Interpolant& interpolant, const StreamlineState& state,
+                        float cosine)
 {
-    if (field.is_tensor) return turn_to_eigenvector(field, settings, interpolant, state, cosine);
-    float total = 0.0f, ahead = 0.0f, amplitude = 0.0f;
+    Masses masses = {0.0f, 0.0f, 0.0f};
     for (int k = 0; k < n_corners(settings); k++) {
         int row = interpolant.rows[k];
         if (row == field.n_rows) continue;
         float weight = interpolant.weights[k], largest = 0.0f;
         for (int j = 0; j < field.n_numbers; j += 3) {
             Sized peak = peak_at(field, row, j);
-            total += weight * peak.size;
+            masses.total += weight * peak.size;
             if (!(peak.size > 0.0f) || fabsf(along(state, peak)) < cosine * peak.size) continue;
-            ahead += weight * peak.size;
+            masses.ahead += weight * peak.size;
             if (peak.size > largest) largest = peak.size;
         }
-        amplitude += weight * largest;
+        masses.amplitude += weight * largest;
     }
+    return masses;
+}
+
+// Turn up the gradient of the FOD that peaks make; return the reason to stop, or 0.
+DEVICE int follow_peaks(const Field& field, const Settings& settings,
+                        const Interpolant& interpolant, StreamlineState& state)
+{
+    bool is_little = false;
+    if (settings.min_probability > 0.0f) {
+        Masses masses = masses_of(field, settings, interpolant, state, settings.cone_cosine);
+        is_little = !(masses.ahead > settings.min_probability * masses.total);
+    }
+    int reason = follow(field, settings, interpolant, state);
+    return is_little && !reason ? LOW_PROBABILITY : reason;
+}
+
+// Turn to the next direction; return the reason to stop, or 0.
+DEVICE int choose_among(const Field& field, const Settings& settings,
+                        const Interpolant& interpolant, StreamlineState& state, int among,
+                        float cosine, float word)
+{
+    if (field.is_tensor) return turn_to_eigenvector(field, settings, interpolant, state, cosine);
+    Masses masses = masses_of(field, settings, interpolant, state, cosine);
+    float total = masses.total, ahead = masses.ahead, amplitude = masses.amplitude;
     if (!(total > 0.0f)) return NO_FOD;
     if (among == AMONG_DRAWN) {
         if (!(ahead > settings.min_probability * total)) return LOW_PROBABILITY;
@@ -226,6 +237,13 @@ DEVICE int choose_among(const Field& field, const Settings& settings,
     return turn_to_sum(settings, state, sum, cosine, total);
 }
 
+// Turn a start direction round, or not.
+DEVICE void draw_sign(const Settings& settings, StreamlineState& state, unsigned int stream)
+{
+    Words words = philox_block(stream, 0, 1, state.purpose, settings.key_0, settings.key_1);
+    if (words.r0 & 1u) face(state, -state.ux, -state.uy, -state.uz);
+}
+
 // Choose the first or the next direction: 0, or the reason to stop. `seed_direction` is that of the
 // seed.
 DEVICE int direction_among(const Field& field, const Settings& settings,
@@ -237,14 +255,20 @@ DEVICE int direction_among(const Field& field, const Settings& settings,
         face(state, seed_direction[0], seed_direction[1], seed_direction[2]);
         return 0;
     }
+    if (IS_FOLLOWED(settings.algorithm)) {
+        if (!starts) return follow_peaks(field, settings, interpolant, state);
+        float word = random_word(settings, state, stream);
+        if (!begin_to_follow(field, settings, interpolant, state, word)) return NO_FOD;
+        draw_sign(settings, state, stream);
+        return 0;
+    }
     int among = settings.among_vectors;
     if (starts) among = settings.start == START_MAX ? AMONG_LARGEST : AMONG_DRAWN;
     float cosine = starts ? -1.0f : settings.cone_cosine;
     int reason = choose_among(field, settings, interpolant, state, among, cosine,
                               random_word(settings, state, stream));
     if (reason || !starts) return reason;
-    Words words = philox_block(stream, 0, 1, state.purpose, settings.key_0, settings.key_1);
-    if (words.r0 & 1u) face(state, -state.ux, -state.uy, -state.uz);
+    draw_sign(settings, state, stream);
     if (!field.is_tensor && settings.among_vectors == AMONG_NEAREST)
         return choose_among(field, settings, interpolant, state, AMONG_NEAREST, -1.0f, 0.0f);
     return 0;

@@ -194,7 +194,7 @@ def test_parameters_show_where_they_mean_something(open_model: Any, cross: Any) 
     assert "drift" not in panel.tracking.origin.text()
 
 
-def test_among_peaks_nothing_looks_ahead(open_model: Any) -> None:
+def test_among_peaks_transport_alone_looks_ahead(open_model: Any) -> None:
     peaks = Fod.from_peaks(np.broadcast_to([1.0, 0, 0], (4, 4, 4, 3)), np.eye(4))
     panel = open_model(peaks, prepared=False)
 
@@ -202,9 +202,12 @@ def test_among_peaks_nothing_looks_ahead(open_model: Any) -> None:
         return {c.name for c in panel.tracking.controls if not c.native.isHidden()}
 
     assert "step_mm" in shown()
-    assert not {"look_ahead_mm", "lobe_deg"} & shown()
-    control(panel, "algorithm").value = "transport"  # which follows a gradient, so coefficients
+    assert control(panel, "algorithm").value == "transport"  # it suits peaks
+    assert not panel.session.tracking.not_default
     assert "look_ahead_mm" in shown()
+    control(panel, "algorithm").value = "probabilistic"
+    assert not {"look_ahead_mm", "lobe_deg"} & shown()
+    assert panel.session.tracking.not_default == {"algorithm": "transport"}
 
 
 def test_another_fod_changes_what_is_tracked_only_once(

@@ -84,6 +84,8 @@ def _line(tag: str, name: str, cells: Collection[str]) -> str:
 NOT_SUITED = "Step, cone, floor and lengths follow the FOD once one is open."
 NONE_SUITED = "Step, cone, floor and lengths are as you set them."
 SUIT, SUIT_HELP = "Suit the FOD", "Choose step, cone, floor and lengths for the FOD again."
+# The algorithm, which says what a person tracks for, stays.
+SUITED_AGAIN = tuple(name for name in BY_FOD if name != "algorithm")
 # Parameters that mean something between voxels only, and those that need a gradient in space.
 BETWEEN_VOXELS, OF_GRADIENTS = ("edge",), ("look_ahead_mm",)
 # Of cones that are given as functions, by scripts; the panel shows it where it was changed.
@@ -117,7 +119,7 @@ class TrackingSection(QWidget):  # type: ignore[misc]
         self.arrows = {n: arrow for marks in self._marks for n, arrow in marks.arrows.items()}
         self._seen = set(SPECS)  # the rows that are shown
         self.origin = wrapped(NOT_SUITED)
-        self.reset = button(SUIT, SUIT_HELP, lambda: self._forget(BY_FOD))
+        self.reset = button(SUIT, SUIT_HELP, lambda: self._forget(SUITED_AGAIN))
         self.purposes = PurposeRow(lambda name: self._choose("algorithm", name))
         stack(self, self.purposes, self.main_form, self.origin, row(self.reset))
         for control in self.controls:
@@ -172,7 +174,7 @@ class TrackingSection(QWidget):  # type: ignore[misc]
         self.origin.setText("<br>".join(lines))
         self.reset.setText(self._say(SUIT))
         self.reset.setToolTip(self._say(SUIT_HELP))
-        self.reset.setEnabled(is_open and any(name in chosen for name in BY_FOD))
+        self.reset.setEnabled(is_open and any(name in chosen for name in SUITED_AGAIN))
 
     def _say(self, text: str) -> str:
         return in_words(self.session.tracking.fod, text)

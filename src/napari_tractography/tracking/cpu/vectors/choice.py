@@ -5,8 +5,9 @@ peaks, each weighing by its voxel: "drawn" takes one of those in the cone in pro
 times amplitude. The others turn to the weighted sum of one peak of each voxel, that nearest to a
 direction, and stop where it leaves the cone: "nearest" sums along the current direction (as EuDX
 does, Garyfallidis, PhD thesis, Cambridge 2012; in the nearest voxel alone it is FACT, Mori et al.,
-Ann. Neurol. 45, 1999), "largest" along each peak, and takes the largest sum in the cone. Tensors
-are interpolated, and the main eigenvector of that is followed (Basser et al., MRM 44, 2000).
+Ann. Neurol. 45, 1999), "largest" along each peak, and takes the largest sum in the cone. For
+"followed" see :mod:`.following`. Tensors are interpolated, and the main eigenvector of that is
+followed (Basser et al., MRM 44, 2000).
 
 Twin of ``cuda/vectors.h``: the same order of float32 operations. Called by :mod:`.kernel`.
 """
@@ -19,6 +20,7 @@ from ....runtime.compiling import bound, compiled, inlined
 from ...codes import (
     ALIGNED,
     AMONG_DRAWN,
+    AMONG_FOLLOWED,
     AMONG_LARGEST,
     AMONG_NEAREST,
     EDGE_VOXEL,
@@ -33,6 +35,7 @@ from ..cells import HALF, ONE, ZERO, corner_weight, to_voxel
 from ..draw import philox_block
 from .eigenvectors import main_eigenvector
 from .field import BLOCK_MISSING, ROW_MISSING, SLOT_MISSING
+from .following import begin_to_follow, follow
 
 THREE_HALVES, THIRD = np.float32(1.5), np.float32(1 / 3)
 BITS_8 = np.uint64(8)
@@ -105,6 +108,13 @@ arrive_in_blocks = inlined(bound(arrive_by, row_of=row_in_blocks))
 @inlined
 def next_vector(field, settings, state, n_corners):
     """Choose the next direction of lane 0; return the reason to stop, or 0."""
+    if settings.among_vectors == AMONG_FOLLOWED:
+        is_little = False
+        if settings.min_probability > ZERO:
+            total, ahead, _ = masses(field, state, n_corners, settings.cone_cosine)
+            is_little = not ahead > settings.min_probability * total
+        reason = follow(field, settings, state, n_corners)
+        return LOW_PROBABILITY if is_little and not reason else reason
     word = random_word(settings, state)
     return choose(
         field, settings, state, n_corners, settings.among_vectors, settings.cone_cosine, word
@@ -293,7 +303,7 @@ def begin_along(field, settings, state, n_corners):
     """Find the start direction of lane 0, where seeds have none; return whether there is one.
 
     It is drawn from all peaks, or that of the largest; its sign is drawn, too. For "nearest" it is
-    then the sum of the peaks nearest to it.
+    then the sum of the peaks nearest to it; of "followed" peaks some are left out.
     """
     word, _, _, _ = philox_block(
         np.uint64(state.stream[0]),
@@ -303,8 +313,12 @@ def begin_along(field, settings, state, n_corners):
         settings.key_0,
         settings.key_1,
     )
+    drawn = random_word(settings, state)
     among = AMONG_LARGEST if settings.start == START_MAX else AMONG_DRAWN
-    if choose(field, settings, state, n_corners, among, ALL_AROUND, random_word(settings, state)):
+    if settings.among_vectors == AMONG_FOLLOWED:
+        if not begin_to_follow(field, settings, state, n_corners, drawn):
+            return False
+    elif choose(field, settings, state, n_corners, among, ALL_AROUND, drawn):
         return False
     if word & np.uint64(1):
         state.ux[0], state.uy[0], state.uz[0] = -state.ux[0], -state.uy[0], -state.uz[0]

@@ -48,6 +48,10 @@ def track_half_by(field, settings, regions, scratch, state, n_corners):
             if why:
                 reason = why
                 break
+        if settings.adaptive:
+            step = state.step[0]
+            if state.length[0] + step > state.max_length[0]:
+                break
         x = state.x[0] + step * state.ux[0]
         y = state.y[0] + step * state.uy[0]
         z = state.z[0] + step * state.uz[0]
@@ -57,6 +61,7 @@ def track_half_by(field, settings, regions, scratch, state, n_corners):
             reason = np.int64(state.reason[0])  # type: ignore[assignment]
             break
         state.x[0], state.y[0], state.z[0] = x, y, z
+        state.length[0] += step
         steps += 1
         if since == 0:
             slot += heading

@@ -1,0 +1,109 @@
+"""The drift of diffusion and transport: how a direction turns up the gradient of log f.
+
+All functions take numbers or vectors. Called by :mod:`.langevin` and, among peaks, by
+:mod:`.vectors.following`.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ...runtime.compiling import inlined
+from ..codes import (
+    EXPM1,
+    FLAT,
+    LIMIT,
+    LONGEST,
+    LONGEST_TURN,
+    OF_A_TURN,
+    SIXTEENTH,
+    STEEPEST,
+)
+from .cells import HALF, ONE, ZERO
+from .draw import turn_of
+from .llvm import roots, select
+from .sphere.tangents import normalised
+
+TWO = np.float32(2)
+
+
+@inlined
+def growth(curvature, time):
+    """Return the integral of exp(curvature t) over the time.
+
+    By exp(2 t) - 1 = e (e + 2) with e = exp(t) - 1, four times.
+    """
+    product = curvature * time
+    flat = select(product < ZERO, ZERO - product, product) < FLAT
+    most = select(product < ONE, product, ONE)
+    t = SIXTEENTH * select(most > -LIMIT, most, -LIMIT)
+    power = EXPM1[0] * t + EXPM1[1]
+    for k in range(2, len(EXPM1)):
+        power = power * t + EXPM1[k]
+    power = power * t
+    for _ in range(4):
+        power = power * (power + TWO)
+    return select(flat, time * (ONE + HALF * product), power / select(flat, ONE, curvature))
+
+
+@inlined
+def adaptive_step(settings, ga, gb):
+    """Return the length of a step in mm, by the slopes of log f."""
+    steepness = ga * ga + gb * gb
+    steepness = select(steepness > ONE, steepness, ONE)
+    return settings.step * LONGEST / select(steepness < STEEPEST, steepness, STEEPEST)
+
+
+@inlined
+def along_axes(value, ga, gb, haa, hab, hbb, sa, sb, ax, ay, az, bx, by, bz):
+    """Return gradient and second derivatives of log f along the principal axes of the latter.
+
+    Given are f, its derivatives along two tangents a and b, and what is added to its gradient along
+    them. Where f is not above 0, all that is returned but f is of no meaning.
+
+    Returns
+    -------
+    value
+        f.
+    ax, ay, az, bx, by, bz
+        The axes: unit vectors, tangents.
+    ga, gb, ha, hb
+        First and second derivative along each.
+    """
+    ga, gb = ga / value, gb / value
+    haa = haa / value - ga * ga
+    hab = hab / value - ga * gb
+    hbb = hbb / value - gb * gb
+    ga, gb = ga + sa / value, gb + sb / value
+    across, twice = haa - hbb, hab + hab
+    size = roots(across * across + twice * twice)
+    # Turn the tangents to the principal axes: by half the angle of (haa - hbb, 2 hab).
+    far = select(across < ZERO, ZERO - across, across)
+    cosine = roots(HALF * (ONE + far / size))
+    sine = HALF * twice / (size * cosine)
+    turned = across < ZERO
+    other = select(sine >= ZERO, cosine, ZERO - cosine)
+    cosine = select(turned, select(sine >= ZERO, sine, ZERO - sine), cosine)
+    sine = select(turned, other, sine)
+    known = size > ZERO
+    cosine, sine = select(known, cosine, ONE), select(known, sine, ZERO)
+    mean = HALF * (haa + hbb)
+    cx, cy, cz = cosine * ax + sine * bx, cosine * ay + sine * by, cosine * az + sine * bz
+    dx, dy, dz = cosine * bx - sine * ax, cosine * by - sine * ay, cosine * bz - sine * az
+    return (
+        value, cx, cy, cz, dx, dy, dz,
+        cosine * ga + sine * gb, cosine * gb - sine * ga, mean + HALF * size, mean - HALF * size,
+    )  # fmt: skip
+
+
+@inlined
+def turned(ux, uy, uz, tx, ty, tz):
+    """Return a unit vector turned along a tangent, by its length, and that; of 0 it is NaN.
+
+    By no more than LONGEST_TURN.
+    """
+    angle = roots(tx * tx + ty * ty + tz * tz)
+    cosine, sine = turn_of(OF_A_TURN * select(angle < LONGEST_TURN, angle, LONGEST_TURN))
+    sine = sine / angle
+    x, y, z = normalised(cosine * ux + sine * tx, cosine * uy + sine * ty, cosine * uz + sine * tz)
+    return x, y, z, angle

@@ -1,0 +1,88 @@
+// The drift of diffusion and transport: how a direction turns up the gradient of log f. Twin of
+// cpu/drift.py.
+#pragma once
+
+#include "tangents.h"
+
+// The FOD at a unit vector, and the first and second derivatives of its logarithm along their
+// principal axes a and b, tangents there.
+struct LogFod {
+    float value, ax, ay, az, bx, by, bz, ga, gb, ha, hb;
+};
+
+// The integral of exp(curvature t) over the time, by exp(2 t) - 1 = e (e + 2) with e = exp(t) - 1.
+DEVICE float growth(float curvature, float time)
+{
+    float product = curvature * time;
+    if (fabsf(product) < FLAT) return time * (1.0f + 0.5f * product);
+    float most = product < 1.0f ? product : 1.0f;
+    float t = SIXTEENTH * (most > -LIMIT ? most : -LIMIT);
+    float power = EXPM1_0;
+    power = power * t + EXPM1_1;
+    power = power * t + EXPM1_2;
+    power = power * t + EXPM1_3;
+    power = power * t + EXPM1_4;
+    power = power * t + EXPM1_5;
+    power = power * t + EXPM1_6;
+    power = power * t;
+#pragma unroll
+    for (int k = 0; k < 4; k++) power = power * (power + 2.0f);
+    return power / curvature;
+}
+
+// The length of a step in mm, by the slopes of log f.
+DEVICE float adaptive_step(const Settings& settings, const LogFod& f)
+{
+    float steepness = f.ga * f.ga + f.gb * f.gb;
+    steepness = steepness > 1.0f ? steepness : 1.0f;
+    return settings.step * LONGEST / (steepness < STEEPEST ? steepness : STEEPEST);
+}
+
+// Of f, its derivatives along two tangents, and what is added to its gradient along them, log f along
+// the principal axes of its second derivatives.
+DEVICE LogFod along_axes(float value, const Slopes& s, float sa, float sb, const Tangents& t)
+{
+    LogFod f = {0.0f, t.ax, t.ay, t.az, t.bx, t.by, t.bz, 0.0f, 0.0f, 0.0f, 0.0f};
+    if (!(value > 0.0f)) return f;
+    float ga = s.ga / value, gb = s.gb / value;
+    float haa = s.haa / value - ga * ga;
+    float hab = s.hab / value - ga * gb;
+    float hbb = s.hbb / value - gb * gb;
+    ga = ga + sa / value;
+    gb = gb + sb / value;
+    // Turn the tangents to the principal axes: by half the angle of (haa - hbb, 2 hab).
+    float across = haa - hbb, twice = hab + hab;
+    float size = sqrtf(across * across + twice * twice);
+    float cosine = 1.0f, sine = 0.0f;
+    if (size > 0.0f) {
+        cosine = sqrtf(0.5f * (1.0f + fabsf(across) / size));
+        sine = 0.5f * twice / (size * cosine);
+        if (across < 0.0f) {
+            float sign = sine >= 0.0f ? 1.0f : -1.0f;
+            float turned = sign * cosine;
+            cosine = fabsf(sine);
+            sine = turned;
+        }
+    }
+    float mean = 0.5f * (haa + hbb);
+    f.value = value;
+    f.ax = cosine * t.ax + sine * t.bx;
+    f.ay = cosine * t.ay + sine * t.by;
+    f.az = cosine * t.az + sine * t.bz;
+    f.bx = cosine * t.bx - sine * t.ax;
+    f.by = cosine * t.by - sine * t.ay;
+    f.bz = cosine * t.bz - sine * t.az;
+    f.ga = cosine * ga + sine * gb;
+    f.gb = cosine * gb - sine * ga;
+    f.ha = mean + 0.5f * size;
+    f.hb = mean - 0.5f * size;
+    return f;
+}
+
+// A unit vector turned along a tangent by its length, `angle`, but by no more than LONGEST_TURN.
+DEVICE Vector turned(float ux, float uy, float uz, float tx, float ty, float tz, float angle)
+{
+    Turn turn = turn_of(OF_A_TURN * (angle < LONGEST_TURN ? angle : LONGEST_TURN));
+    float cosine = turn.cosine, sine = turn.sine / angle;
+    return normalised(cosine * ux + sine * tx, cosine * uy + sine * ty, cosine * uz + sine * tz);
+}
