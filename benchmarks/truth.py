@@ -42,6 +42,7 @@ import ground_truth
 import measured_truths
 import napari_tractography as nt
 import truths
+from napari_tractography.fields.peaks import KIND as PEAKS
 from napari_tractography.files.volume_files import save_volume
 from napari_tractography.maps.density import ends_by_reason
 from napari_tractography.model.parameters import parameter_specs
@@ -62,6 +63,7 @@ Truth = truths.Truth | measured_truths.Yoga | measured_truths.FiberCup | measure
 
 ALGORITHM = next(spec for spec in parameter_specs() if spec.name == "algorithm")
 DEFAULT = str(ALGORITHM.default)
+DEFAULTS = {"peaks": PEAKS.algorithm}  # of FODs of a kind whose default is another
 # Settings of ours beside those that `for_fod` gives; lengths and rates of a voxel.
 OURS: dict[str, dict[str, Any]] = {
     **{str(name): {} for name in ALGORITHM.choices},
@@ -413,9 +415,13 @@ def table(name: str, by_kind: Mapping[str, Scores]) -> str:
     ]
     for label in labels:
         cells = [cell_of(s[label]) if label in s else "" for s in by_kind.values()]
-        shown = f"**{label}**" if label == DEFAULT else label
+        is_default = label in {DEFAULTS.get(kind, DEFAULT) for kind in by_kind}
+        shown = f"**{label}**" if is_default else label
         lines.append(f"| {shown} | {' | '.join(cells)} |")
-    said = [f"- {kind}: {verdict(scores)}" for kind, scores in by_kind.items()]
+    said = [
+        f"- {kind}: {verdict(scores, DEFAULTS.get(kind, DEFAULT))}"
+        for kind, scores in by_kind.items()
+    ]
     return "\n".join([*lines, "", *said])
 
 
@@ -445,7 +451,7 @@ class Lead:
         return f"{who} by {100 * self.by:.1f} ± {100 * self.error:.1f}{sure}"
 
 
-def ahead(scores: Scores) -> dict[str, Lead]:
+def ahead(scores: Scores, default: str = DEFAULT) -> dict[str, Lead]:
     """Return in which measures the best of tckgen's is ahead of our default, or of our best.
 
     Our best is the default where that is not among the contestants.
@@ -459,10 +465,10 @@ def ahead(scores: Scores) -> dict[str, Lead]:
             continue
         label = max(values.keys() & theirs.keys(), key=lambda k: (values[k], k))
         best = max(values.keys() & own.keys(), key=lambda k: (values[k], k))
-        default = DEFAULT if DEFAULT in values else best
-        by = values[label] - values[default]
+        own_label = default if default in values else best
+        by = values[label] - values[own_label]
         if by > 0:
-            errors = [_error(what, scores[k]) for k in (label, default)]
+            errors = [_error(what, scores[k]) for k in (label, own_label)]
             of_best = values[label] - values[best]
             found[what] = Lead(label, by, float(np.hypot(*errors)), best, of_best)
     return found
@@ -484,16 +490,16 @@ def _error(what: str, score: truths.Score) -> float:
     return max(binomial, score.spread) if of_valid else binomial
 
 
-def verdict(scores: Scores) -> str:
+def verdict(scores: Scores, default: str = DEFAULT) -> str:
     """Say who has most valid streamlines, and where tckgen's best is ahead of our default."""
     text = f"most valid: {max(scores, key=lambda label: scores[label].valid_share)}."
     if not any(label.startswith("tckgen") for label in scores):
         return text
     parts = [
         f"{what} ({lead}{'' if lead.of_best > 0 else f'; {lead.best} is not behind'})"
-        for what, lead in ahead(scores).items()
+        for what, lead in ahead(scores, default).items()
     ]
-    who = DEFAULT if DEFAULT in scores else "our best"
+    who = default if default in scores else "our best"
     return f"{text} tckgen is ahead of {who} in {', '.join(parts) or 'nothing'}."
 
 
@@ -573,7 +579,7 @@ def leads_table(found: Iterable[Found]) -> str:
     """Return where tckgen is ahead of our default: a row for each FOD, a column for a measure."""
     lines = [f"| | {' | '.join(MEASURES)} |", "|---|" + "---|" * len(MEASURES)]
     for one in found:
-        leads = ahead(one.scores)
+        leads = ahead(one.scores, DEFAULTS.get(one.kind, DEFAULT))
         if leads:
             cells = [
                 str(leads[what]).removeprefix("tckgen ") if what in leads else ""
@@ -601,10 +607,11 @@ HOW = """\
 Every program gets the same FOD and the same seeds, {seeds} a truth{repeats} ({n_subject} times as
 many in the person), each tried once, without a minimum length; tckgen draws as many from among
 them. Ours are at what `TrackingParameters.for_fod` gives, or as named; **{default}** is the
-default. tckgen and DIPY are at their own defaults, as named, or *tuned*: at the settings with most
-valid streamlines for this truth on the other half of the battery, by this very FOD or by *csd20*. A
-streamline is valid where it joins both ends of one bundle, invalid where it joins ends that no
-bundle joins. *Overlap* is what valid ones visit of the voxels of bundles, *overreach* what they
+default, but among peaks, in the person, where **{of_peaks}** is. tckgen and DIPY are at their own
+defaults, as named, or *tuned*: at the settings with most valid streamlines for this truth on the
+other half of the battery, by this very FOD or by *csd20*. A streamline is valid where it joins both
+ends of one bundle, invalid where it joins ends that no bundle joins. *Overlap* is what valid ones
+visit of the voxels of bundles, *overreach* what they
 visit outside, over the same.
 Errors are binomial and, in brackets, the standard error of the mean of repeats.
 
@@ -635,6 +642,7 @@ def page(found: Sequence[Found], command: str, options: argparse.Namespace) -> s
                 repeats=more,
                 n_subject=measured_truths.N_SUBJECT,
                 default=DEFAULT,
+                of_peaks=PEAKS.algorithm,
             ),
             "## Where tckgen is ahead of the default",
             leads if leads.count("\n") > 1 else "Nowhere.",
