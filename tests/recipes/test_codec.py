@@ -177,6 +177,18 @@ def test_parameters_of_earlier_versions_mean_what_they_meant(tmp_path: Path, ver
         Recipe.load(path)
 
 
+def test_a_recipe_that_did_not_look_back_opens_without_that_parameter(tmp_path: Path) -> None:
+    path = tmp_path / "bundle.json"
+    content = _saved(path)
+    content["parameters"]["look_back_mm"] = 0.0
+    path.write_text(json.dumps(content))
+    assert Recipe.load(path).parameters == _recipe().parameters
+    content["parameters"]["look_back_mm"] = 1.0
+    path.write_text(json.dumps(content))
+    with pytest.raises(FileError, match=r"unknown field .*look_back_mm"):
+        Recipe.load(path)
+
+
 @pytest.mark.parametrize(
     ("content", "error", "words"),
     [
