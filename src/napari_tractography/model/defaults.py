@@ -139,9 +139,7 @@ _suited: WeakKeyDictionary[Any, dict[str, Suited]] = WeakKeyDictionary()
 
 
 def suited_to(fod: FodLike, row: Algorithm | None = None, *, with_tissues: bool = False) -> Suited:
-    """Return the values that suit an FOD and an algorithm, given as its row.
-
-    Without one, that algorithm that suits the FOD.
+    """Return the values that suit an FOD and an algorithm, given as its row, or its kind's own.
 
     They are found once, in some hundredths of a second.
 
