@@ -341,7 +341,10 @@ def execution_of(options: argparse.Namespace) -> Iterator[Execution]:
     from ..tracking.inputs import Execution
 
     execution = Execution(
-        backend=options.backend, n_threads=options.threads, memory_limit=options.memory_limit
+        backend=options.backend,
+        n_threads=options.threads,
+        memory_limit=options.memory_limit,
+        early=False,
     )
     if options.cluster_folder and not options.cluster:
         raise InvalidParameterError(

@@ -9,7 +9,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from dipy.segment.clustering import QuickBundles
 from numpy.typing import NDArray
 
 from ..streamlines.tractogram import Tractogram
@@ -69,6 +68,8 @@ def cluster(tractogram: Tractogram, *, distance_mm: float = DISTANCE_MM) -> Clus
     clusters there are, and the :data:`MAX_CLUSTERS` largest count. A streamline farther than the
     distance from all clusters, point by point on average, makes another. They reach twice as far.
     """
+    from dipy.segment.clustering import QuickBundles  # on use: it takes a while to load
+
     lines = evenly_thinned(tractogram)
     lines = lines[np.diff(tractogram.offsets) > 0]
     if len(lines) > MAX_SAMPLE:

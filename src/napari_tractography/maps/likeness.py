@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-from dipy.tracking.distances import bundles_distances_mam
 from numpy.typing import ArrayLike, NDArray
 
 from ..errors import InvalidParameterError
@@ -35,6 +34,8 @@ def mean_closest_distances(
     (n_streamlines, n_others) float32, infinite for streamlines without points. `advance` is called
     with the fraction that is done, now and then; an exception that it raises ends the work.
     """
+    from dipy.tracking.distances import bundles_distances_mam  # on use: it takes a while to load
+
     lines, standards = evenly_thinned(tractogram), evenly_thinned(others)
     found = np.full((len(lines), len(standards)), np.inf, np.float32)
     if not len(standards):

@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.ndimage import map_coordinates
 
 from ..errors import InvalidParameterError
 from ..files.formats import volume_endings
@@ -79,6 +78,8 @@ class ScalarMap:
         NaN has a weight: not at the centre of a voxel beside it, where ``tcksample`` has NaN on one
         of both sides.
         """
+        from scipy.ndimage import map_coordinates  # on use: it takes a while to load
+
         vox = self.grid.to_voxel(points_mm)
         last = np.array(self.grid.shape) - 1
         inside = ((vox >= -0.5) & (vox < last + 0.5)).all(axis=1)

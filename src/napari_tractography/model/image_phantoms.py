@@ -14,7 +14,6 @@ from typing import Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.ndimage import gaussian_filter, map_coordinates
 
 from ..errors import InvalidParameterError
 from ..geometry.grid import Grid
@@ -166,6 +165,9 @@ def make_image_phantom(name: str) -> ImagePhantom:
 
 def draw(drawing: Drawing, *, seed: int = 0) -> ImagePhantom:
     """Return the image of a drawing, with texture and noise of a random seed."""
+    # On use: SciPy takes a while to load.
+    from scipy.ndimage import gaussian_filter, map_coordinates
+
     generator = np.random.default_rng(seed)
     grains = gaussian_filter(generator.standard_normal(drawing.shape), GRAIN_VOX, mode="wrap")
     voxels = np.indices(drawing.shape).reshape(3, -1).T.astype(np.float64)

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.spatial import cKDTree
 
 from ..errors import InvalidParameterError
 from ..fields.kinds import SH
@@ -134,6 +133,8 @@ def _fill(phantom: Phantom) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
 
     Tangents are (n_bundles, x, y, z, 3), in voxel axes, of any length.
     """
+    from scipy.spatial import cKDTree  # on use: it takes a while to load
+
     voxels = np.indices(phantom.shape).reshape(3, -1).T
     fractions, tangents = [], []
     for bundle in phantom.bundles:

@@ -23,6 +23,7 @@ WEYL_1 = 0xBB67AE85
 MASK_32 = 0xFFFFFFFF
 LOW, SHIFT = np.uint64(MASK_32), np.uint64(32)
 MULTIPLIERS = np.array([MULTIPLIER_0, MULTIPLIER_1], np.uint64)
+WEYLS = np.array([WEYL_0, WEYL_1], np.uint64)
 ROUNDS = 10
 
 
@@ -54,14 +55,15 @@ def blocks_of(words: NDArray[np.uint64], key: int) -> NDArray[np.uint32]:
     """Return the same with the four words along the first axis: side by side in memory."""
     even, odd = words[::2], words[1::2]
     pair = (2,) + (1,) * (words.ndim - 1)
-    k0, k1 = key & MASK_32, (key >> 32) & MASK_32
-    for _ in range(ROUNDS):
-        products = (even * MULTIPLIERS.reshape(pair))[::-1]
+    multipliers = MULTIPLIERS.reshape(pair)
+    first = np.array((key & MASK_32, (key >> 32) & MASK_32), np.uint64)
+    keys = (first + np.arange(ROUNDS, dtype=np.uint64)[:, None] * WEYLS) & LOW
+    for round_key in keys.reshape(ROUNDS, *pair):
+        products = (even * multipliers)[::-1]
         even = products >> SHIFT
         even ^= odd
-        even ^= np.array((k0, k1), np.uint64).reshape(pair)
+        even ^= round_key
         odd = products & LOW
-        k0, k1 = (k0 + WEYL_0) & MASK_32, (k1 + WEYL_1) & MASK_32
     blocks = np.empty(words.shape, np.uint32)
     blocks[::2], blocks[1::2] = even, odd
     return blocks

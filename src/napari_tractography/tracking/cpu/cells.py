@@ -397,11 +397,12 @@ def either(v, words):
 
 
 @kept
-def find_ahead(field, settings, scratch, state, n_corners, words, lanes):
-    """Find the FOD of one voxel `look_ahead` further on along the directions of ``scratch.tried``.
+def ask_ahead(field, settings, scratch, state, n_corners, words, lanes):
+    """Find the row of one voxel `look_ahead` further on along the directions of ``scratch.tried``.
 
-    Of a set of lanes; coefficients, side by side, are in ``scratch.turned``. Of the eight
-    around, three `words` choose one with its trilinear weight; with nearest voxels it is that one.
+    Of a set of lanes, and ask for it: memory is to bring it while it is decided which of them need
+    it. Of the eight voxels around, three `words` choose one with its trilinear weight; with nearest
+    voxels it is that one.
     """
     far, tried = settings.look_ahead, scratch.tried
     vx, vy, vz = to_voxel(
@@ -429,6 +430,11 @@ def find_ahead(field, settings, scratch, state, n_corners, words, lanes):
             row = row_of(field, (jx * ny + jy) * nz + jz)
         state.far_rows[lane] = row
         ask_for_row(field, row)
+
+
+@kept
+def find_ahead(field, scratch, state, lanes):
+    """Find the FODs that a set of lanes has asked for; coefficients are in ``scratch.turned``."""
     left = lanes
     while left:
         lane = lowest_bit(left)

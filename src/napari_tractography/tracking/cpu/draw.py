@@ -46,7 +46,7 @@ from ..codes import (
     UNIT_20,
     UNIT_24,
 )
-from .cells import find_ahead, find_rows_of, mean_amplitude, mix
+from .cells import ask_ahead, find_ahead, find_rows_of, mean_amplitude, mix
 from .lanes import (
     AWAY,
     FADING,
@@ -103,7 +103,7 @@ ZERO, ONE, TWO, HALF = np.float32(0), np.float32(1), np.float32(2), np.float32(0
 # Blocks of start directions that one lane proposes at once.
 AT_ONCE = min(N_LANES, FIRST_PROPOSALS // PROPOSALS_A_BLOCK)
 FIRST_OF_ALL = np.uint32((1 << AT_ONCE) - 1)
-FEW = 5 * N_LANES // 8  # lanes that propose again in the next pass; more do so at once
+FEW = 7 * N_LANES // 16  # lanes that propose again in the next pass; more do so at once
 
 
 @inlined
@@ -233,11 +233,15 @@ def draw_directions(field, settings, scratch, state, n_corners, drawing):
         store_to(scratch.tried, N_LANES, y)
         store_to(scratch.tried, 2 * N_LANES, z)
         store_to(scratch.tried, 3 * N_LANES, here)
-        going = ~bits_of(starting)
-        if settings.lobe_cosine > ZERO:
-            chosen &= ~lanes_in_another_lobe(field, settings, scratch, state, chosen & going)
+        going, looking = chosen & ~bits_of(starting), NONE
         if settings.look_ahead > ZERO:
-            chosen &= ~lanes_that_fade(field, settings, scratch, state, n_corners, chosen & going)
+            looking = going & ~np.uint32(state.progress[FADING])
+            looking &= bits_of(n_proposals < np.uint32(MAX_PROPOSALS))
+            look_far(field, settings, scratch, state, n_corners, looking)
+        if settings.lobe_cosine > ZERO:
+            chosen &= ~lanes_in_another_lobe(field, settings, scratch, state, going)
+        if settings.look_ahead > ZERO:
+            chosen &= ~lanes_that_fade(field, settings, scratch, state, looking & chosen)
     length = roots(x * x + y * y + z * z)
     if settings.min_probability > ZERO:
         little = lanes_below_cone_mass(
@@ -297,8 +301,17 @@ def lanes_in_another_lobe(field, settings, scratch, state, lanes):
     return other
 
 
+@inlined
+def look_far(field, settings, scratch, state, n_corners, lanes):
+    """Ask for what `lanes_that_fade` needs, of a set of lanes."""
+    if lanes:
+        words = random_words(settings, state, filled_words(np.uint32(LOOK_BLOCK)))
+        store_to(scratch.tried, 4 * N_LANES, to_floats(as_ints(words[0] >> 8)) * UNIT_24)
+        ask_ahead(field, settings, scratch, state, n_corners, words[1:], lanes)
+
+
 @kept
-def lanes_that_fade(field, settings, scratch, state, n_corners, lanes):
+def lanes_that_fade(field, settings, scratch, state, lanes):
     """Return those of a set of lanes that are to draw once more: the FOD fades ahead.
 
     The directions that they drew first, and the amplitudes along them, are in ``scratch.tried``.
@@ -307,17 +320,13 @@ def lanes_that_fade(field, settings, scratch, state, n_corners, lanes):
     w in the cone), w being the mean of that probability over the voxels around, by their weights.
     To draw one of eight voxels takes an eighth of what their mixture would.
     """
-    lanes &= ~np.uint32(state.progress[FADING])
-    lanes &= bits_of(load(state.n_proposals) < np.uint32(MAX_PROPOSALS))
     if not lanes:
         return NONE
-    words = random_words(settings, state, filled_words(np.uint32(LOOK_BLOCK)))
-    find_ahead(field, settings, scratch, state, n_corners, words[1:], lanes)
+    find_ahead(field, scratch, state, lanes)
     x, y = load_from(scratch.tried, 0), load_from(scratch.tried, N_LANES)
     z, here = load_from(scratch.tried, 2 * N_LANES), load_from(scratch.tried, 3 * N_LANES)
     ahead = positive(settings, values_of_lanes(field.shifts, scratch.turned, x, y, z))
-    chance = to_floats(as_ints(words[0] >> 8)) * UNIT_24
-    fading = lanes & ~bits_of(chance * here < ahead)
+    fading = lanes & ~bits_of(load_from(scratch.tried, 4 * N_LANES) * here < ahead)
     state.progress[FADING] |= np.int64(fading)
     return fading
 

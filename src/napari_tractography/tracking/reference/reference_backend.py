@@ -72,7 +72,7 @@ def iter_chunks(
 
     Seconds of "tracking" are added to the report.
     """
-    first, size = 0, execution.block or FIRST_BLOCK
+    first, size = 0, execution.block or (FIRST_BLOCK if execution.early else BLOCK)
     while first < plan.n_seeds and not ended.is_set():
         last = min(first + size, plan.n_seeds)
         begun, used = time.perf_counter(), time.thread_time()
@@ -195,19 +195,22 @@ class _Block:
     ) -> tuple[Any, Any]:
         """Return the points that are recorded, one streamline after the other, and their counts."""
         settings = self.settings
+        every = settings.max_steps + 1 if settings.endpoints else settings.record_every
+        # A seed stands between the halves; of the ends alone, where it is one of them.
+        has_seed = is_kept & ~(settings.endpoints & (steps > 0).all(0))
+        n_recorded = -(-steps // every)
+        counts = np.where(is_kept, n_recorded.sum(0) + has_seed, 0)
+        middles = np.concatenate([[0], np.cumsum(counts)[:-1]]) + n_recorded[1]
+        points = np.empty((counts.sum(), 3), np.float32)
+        points[middles[has_seed]] = self.position[:, seeds[has_seed]].T
         lane, step = (np.concatenate([part[i] for part in path]) for i in (0, 1))
         half, streamline = np.divmod(lane, max(len(seeds), 1))
         half = np.array(self.halves)[half]
         last = steps[half, streamline]
-        every = settings.max_steps + 1 if settings.endpoints else settings.record_every
         is_recorded = (step < last) & (step % every == 0) | (step == last)
         taken = np.flatnonzero(is_recorded & is_kept[streamline])
-        # A seed stands between the halves; of the ends alone, where it is one of them.
-        middle = np.flatnonzero(is_kept & ~(settings.endpoints & (steps > 0).all(0)))
-        streamline = np.concatenate([streamline[taken], middle])
-        distance = np.concatenate([(step * SIGNS[half])[taken], np.zeros(len(middle))])
-        points = np.concatenate([part[2] for part in path], axis=1)[:, taken]
-        points = np.concatenate([points, self.position[:, seeds[middle]]], axis=1)
-        order = np.lexsort((distance, streamline))
-        counts = np.bincount(streamline, minlength=len(seeds))
-        return np.ascontiguousarray(points[:, order].T), counts
+        half, streamline, nth = half[taken], streamline[taken], -(-step[taken] // every)
+        beyond = np.where(half == 1, -nth, nth - ~has_seed[streamline])
+        positions = np.concatenate([part[2] for part in path], axis=1).T
+        points[middles[streamline] + beyond] = positions[taken]
+        return points, counts
