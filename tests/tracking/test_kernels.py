@@ -23,7 +23,8 @@ from napari_tractography.runtime import processes
 from napari_tractography.streamlines.tractogram import Tractogram
 from napari_tractography.tracking import kernels
 from napari_tractography.tracking.cpu import cpu_backend as cpu
-from napari_tractography.tracking.engine import iter_track
+from napari_tractography.tracking.engine import iter_track, track
+from napari_tractography.tracking.reference import reference_backend
 from napari_tractography.tracking.report import PREPARING, STANDING_IN, Report
 
 WAIT_S = 120
@@ -115,6 +116,27 @@ def test_a_run_may_be_over_before_the_kernel_is_compiled(fresh_machine, fod, see
     assert sum(chunk.n_seeds for chunk in found) == len(seeds)
     assert set(report.seconds) == {"tables", "tracking"}
     assert not fresh_machine.has_compiled
+
+
+def test_the_first_streamlines_come_early_where_somebody_looks(
+    fresh_machine, fod, seeds, monkeypatch
+):
+    monkeypatch.setattr(reference_backend, "FIRST_BLOCK", 20)
+    monkeypatch.setattr(reference_backend, "BLOCK", 40)
+    monkeypatch.setattr(reference_backend, "MANY_BELOW_SECONDS", np.inf)
+    blocks = []
+    track_range = reference_backend.track_range
+
+    def noted(plan, first, last, *rest):
+        blocks.append((first, last))
+        return track_range(plan, first, last, *rest)
+
+    monkeypatch.setattr(reference_backend, "track_range", noted)
+    shown = Tractogram.concatenate(iter_track(fod, seeds, SHORT, backend="cpu"))
+    assert blocks == [(0, 20), (20, 60)]
+    blocks.clear()
+    assert track(fod, seeds, SHORT, backend="cpu").digest() == shown.digest()
+    assert blocks == [(0, 40), (40, 60)]
 
 
 def test_what_numpy_does_not_track_waits_for_the_kernel(fresh_machine, fod, seeds):

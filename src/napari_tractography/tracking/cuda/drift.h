@@ -86,3 +86,27 @@ DEVICE Vector turned(float ux, float uy, float uz, float tx, float ty, float tz,
     float cosine = turn.cosine, sine = turn.sine / angle;
     return normalised(cosine * ux + sine * tx, cosine * uy + sine * ty, cosine * uz + sine * tz);
 }
+
+// Turn a unit vector along the two axes of log f there, by a and b.
+DEVICE void turn_along(const LogFod& f, float a, float b, float& ux, float& uy, float& uz)
+{
+    float tx = a * f.ax + b * f.bx, ty = a * f.ay + b * f.by, tz = a * f.az + b * f.bz;
+    float angle = sqrtf(tx * tx + ty * ty + tz * tz);
+    if (!(angle > 0.0f)) return;
+    Vector v = turned(ux, uy, uz, tx, ty, tz, angle);
+    ux = v.x;
+    uy = v.y;
+    uz = v.z;
+}
+
+// Face a direction, or from beyond the cone the border that is nearest to it.
+DEVICE void face_in_cone(const Settings& settings, StreamlineState& state, float ux, float uy,
+                         float uz)
+{
+    Vector v = {ux, uy, uz};
+    if (state.ux * ux + state.uy * uy + state.uz * uz < settings.cone_cosine) {
+        v = onto_border(state.ux, state.uy, state.uz, settings.cone_cosine, settings.cone_sine, ux,
+                        uy, uz);
+    }
+    face(state, v.x, v.y, v.z);
+}

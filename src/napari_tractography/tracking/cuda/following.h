@@ -154,23 +154,9 @@ DEVICE int follow(const Field& field, const Settings& settings, const Interpolan
             if (!(f.value > 0.0f)) break;
         }
         float a = f.ga * growth(f.ha, time), b = f.gb * growth(f.hb, time);
-        float tx = a * f.ax + b * f.bx, ty = a * f.ay + b * f.by, tz = a * f.az + b * f.bz;
-        float angle = sqrtf(tx * tx + ty * ty + tz * tz);
-        if (angle > 0.0f) {
-            Vector v = turned(ux, uy, uz, tx, ty, tz, angle);
-            ux = v.x;
-            uy = v.y;
-            uz = v.z;
-        }
+        turn_along(f, a, b, ux, uy, uz);
     }
-    if (state.ux * ux + state.uy * uy + state.uz * uz < settings.cone_cosine) {
-        Vector v = onto_border(state.ux, state.uy, state.uz, settings.cone_cosine,
-                               settings.cone_sine, ux, uy, uz);
-        ux = v.x;
-        uy = v.y;
-        uz = v.z;
-    }
-    face(state, ux, uy, uz);
+    face_in_cone(settings, state, ux, uy, uz);
     return 0;
 }
 
