@@ -52,6 +52,7 @@ from .lanes import (
     FADING,
     MOVED,
     N_LANES,
+    WEIGHED,
     booleans_of,
     filled,
     filled_words,
@@ -103,7 +104,9 @@ ZERO, ONE, TWO, HALF = np.float32(0), np.float32(1), np.float32(2), np.float32(0
 # Blocks of start directions that one lane proposes at once.
 AT_ONCE = min(N_LANES, FIRST_PROPOSALS // PROPOSALS_A_BLOCK)
 FIRST_OF_ALL = np.uint32((1 << AT_ONCE) - 1)
-FEW = 7 * N_LANES // 16  # lanes that propose again in the next pass; more do so at once
+# Lanes that propose again in the next pass, of all and of those on their way; more do so at once.
+# A pass costs those on their way more than a proposal; others propose many times.
+FEW, FEW_ON_THEIR_WAY = 5 * N_LANES // 8, 7 * N_LANES // 16
 
 
 @inlined
@@ -190,6 +193,7 @@ def draw_directions(field, settings, scratch, state, n_corners, drawing):
         turned = trying & bits_of(~starting & (n_proposals == 0))
         face(field, scratch, state, turned, ux, uy, uz)
     x, y, z, here, chosen, rejected = ux, uy, uz, bound, NONE, NONE
+    on_their_way = ~bits_of(starting)
     while True:
         stay()  # else all coefficients would be loaded ahead of the loop, and put on the stack
         drawn = booleans_of(chosen)
@@ -225,15 +229,23 @@ def draw_directions(field, settings, scratch, state, n_corners, drawing):
         at_limit = trying & bits_of(at_limit | (n_proposals >= np.uint32(MAX_PROPOSALS)))
         rejected |= at_limit
         trying &= ~at_limit
-        if count_bits(trying) <= FEW:
+        if count_bits(trying) <= FEW and count_bits(trying & on_their_way) <= FEW_ON_THEIR_WAY:
             break
     store(state.n_proposals, n_proposals)
+    if settings.min_probability > ZERO:  # first, and once a step: it is of the cone alone
+        weighed = chosen & on_their_way & ~np.uint32(state.progress[WEIGHED])
+        little = lanes_below_cone_mass(field, settings, scratch, state, n_corners, weighed)
+        reason = select(booleans_of(little), np.int32(LOW_PROBABILITY), load(state.reason))
+        store(state.reason, reason)
+        state.progress[WEIGHED] |= np.int64(weighed)
+        chosen &= ~little
+        ended |= little
     if settings.lobe_cosine > ZERO or settings.look_ahead > ZERO:
         store_to(scratch.tried, 0, x)
         store_to(scratch.tried, N_LANES, y)
         store_to(scratch.tried, 2 * N_LANES, z)
         store_to(scratch.tried, 3 * N_LANES, here)
-        going, looking = chosen & ~bits_of(starting), NONE
+        going, looking = chosen & on_their_way, NONE
         if settings.look_ahead > ZERO:
             looking = going & ~np.uint32(state.progress[FADING])
             looking &= bits_of(n_proposals < np.uint32(MAX_PROPOSALS))
@@ -243,14 +255,6 @@ def draw_directions(field, settings, scratch, state, n_corners, drawing):
         if settings.look_ahead > ZERO:
             chosen &= ~lanes_that_fade(field, settings, scratch, state, looking & chosen)
     length = roots(x * x + y * y + z * z)
-    if settings.min_probability > ZERO:
-        little = lanes_below_cone_mass(
-            field, settings, scratch, state, n_corners, chosen & ~bits_of(starting)
-        )
-        reason = select(booleans_of(little), np.int32(LOW_PROBABILITY), load(state.reason))
-        store(state.reason, reason)
-        chosen &= ~little
-        ended |= little
     where = booleans_of(chosen)
     store(state.ux, select(where, x / length, ux))
     store(state.uy, select(where, y / length, uy))
@@ -264,6 +268,7 @@ def draw_directions(field, settings, scratch, state, n_corners, drawing):
         elif found > 0:
             chosen |= BIT << np.uint32(lane)
     state.progress[FADING] &= ~np.int64(chosen | ended)
+    state.progress[WEIGHED] &= ~np.int64(chosen | ended)
     return chosen, ended
 
 

@@ -185,16 +185,18 @@ class LaneState(NamedTuple):
     points: np.ndarray
     tissue: TissueState
     arc: ArcState
-    progress: np.ndarray  # (10,) int64: see BUSY and the others
+    progress: np.ndarray  # (11,) int64: see BUSY and the others
 
 
 # Indices of `LaneState.progress`: as bits, the lanes that track a streamline, those whose next step
 # has its direction already, those whose `coefficients` are of an earlier point, and of these the
 # ones whose `lane_rows` are, and those whose rows are on the way from memory; the number of seeds
 # begun and of points of streamlines that are done. SETTLED are lanes whose direction follows itself
-# as long as they stay in their voxel, CLIMBING those whose climb to a peak is under way, and FADING
-# those that draw once more, since the FOD fades ahead.
-BUSY, FORCED, MOVED, AWAY, EXPECTED, SETTLED, CLIMBING, FADING, N_BEGUN, N_POINTS = range(10)
+# as long as they stay in their voxel, CLIMBING those whose climb to a peak is under way, FADING
+# those that draw once more, since the FOD fades ahead, and WEIGHED those of whose cone it is known
+# for this step that it holds enough.
+BUSY, FORCED, MOVED, AWAY, EXPECTED, SETTLED, CLIMBING, FADING, WEIGHED = range(9)
+N_BEGUN, N_POINTS = 9, 10
 
 FLOATS = ("x", "y", "z", "ux", "uy", "uz", "step", "length", "max_length", "bound")
 INTS: tuple[str, ...] = ("voxel", "row", "steps", "max_steps", "cursor", "cursor_step")
@@ -255,7 +257,7 @@ def new_lane_state(
         points=np.empty((N_LANES, 2 * n_points + 1, 3), np.float32),
         tissue=new_tissue_state(max_path),
         arc=new_arc_state(),
-        progress=aligned(10, np.int64),
+        progress=aligned(11, np.int64),
     )
 
 
