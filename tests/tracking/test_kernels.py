@@ -83,18 +83,24 @@ def fresh_machine(monkeypatch, tmp_path):
             thread.join(WAIT_S)
 
 
+def blocks_tracked_by(backend, monkeypatch):
+    """Return a list that gets the first seed and the one after the last of each block."""
+    blocks = []
+    track_range = backend.track_range
+
+    def noted(plan, first, last, *rest):
+        blocks.append((first, last))
+        return track_range(plan, first, last, *rest)
+
+    monkeypatch.setattr(backend, "track_range", noted)
+    return blocks
+
+
 def test_numpy_tracks_while_the_kernel_is_compiled_and_the_kernel_the_rest(
     fresh_machine, fod, seeds, monkeypatch
 ):
     wanted = Tractogram.concatenate(list(cpu.iter_chunks(plan_of(fod, seeds, SHORT))))
-    by_kernel = []
-    track_range = cpu.track_range
-
-    def counted(plan, first, last, *rest):
-        by_kernel.append((first, last))
-        return track_range(plan, first, last, *rest)
-
-    monkeypatch.setattr(cpu, "track_range", counted)
+    by_kernel = blocks_tracked_by(cpu, monkeypatch)
     report = Report()
     chunks = iter_track(fod, seeds, SHORT, backend="cpu", block=20, report=report)
     parts = [next(chunks), next(chunks)]
@@ -124,14 +130,7 @@ def test_the_first_streamlines_come_early_where_somebody_looks(
     monkeypatch.setattr(reference_backend, "FIRST_BLOCK", 20)
     monkeypatch.setattr(reference_backend, "BLOCK", 40)
     monkeypatch.setattr(reference_backend, "MANY_BELOW_SECONDS", np.inf)
-    blocks = []
-    track_range = reference_backend.track_range
-
-    def noted(plan, first, last, *rest):
-        blocks.append((first, last))
-        return track_range(plan, first, last, *rest)
-
-    monkeypatch.setattr(reference_backend, "track_range", noted)
+    blocks = blocks_tracked_by(reference_backend, monkeypatch)
     shown = Tractogram.concatenate(iter_track(fod, seeds, SHORT, backend="cpu"))
     assert blocks == [(0, 20), (20, 60)]
     blocks.clear()
