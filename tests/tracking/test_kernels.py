@@ -1,4 +1,4 @@
-"""Kernels that are yet to be compiled: NumPy tracks meanwhile, and the result is the same."""
+"""Kernels that are yet to be compiled: WebAssembly tracks meanwhile, and the result is the same."""
 
 from __future__ import annotations
 
@@ -23,9 +23,10 @@ from napari_tractography.runtime import processes
 from napari_tractography.streamlines.tractogram import Tractogram
 from napari_tractography.tracking import kernels
 from napari_tractography.tracking.cpu import cpu_backend as cpu
-from napari_tractography.tracking.engine import iter_track, track
-from napari_tractography.tracking.reference import reference_backend
+from napari_tractography.tracking.engine import iter_track
+from napari_tractography.tracking.execution import Execution
 from napari_tractography.tracking.report import PREPARING, STANDING_IN, Report
+from napari_tractography.tracking.wasm import wasm_backend
 
 WAIT_S = 120
 SHORT = TrackingParameters(step_mm=0.5, max_length_mm=20.0)
@@ -96,7 +97,7 @@ def blocks_tracked_by(backend, monkeypatch):
     return blocks
 
 
-def test_numpy_tracks_while_the_kernel_is_compiled_and_the_kernel_the_rest(
+def test_webassembly_tracks_while_the_kernel_is_compiled_and_the_kernel_the_rest(
     fresh_machine, fod, seeds, monkeypatch
 ):
     wanted = Tractogram.concatenate(list(cpu.iter_chunks(plan_of(fod, seeds, SHORT))))
@@ -111,7 +112,7 @@ def test_numpy_tracks_while_the_kernel_is_compiled_and_the_kernel_the_rest(
     parts += chunks
     assert [(first, last) for first, last in by_kernel if last] == [(40, 60)]
     assert Tractogram.concatenate(parts).digest() == wanted.digest()
-    assert report.reason == "asked for; 40 seeds in NumPy while the kernel was compiled"
+    assert report.reason == "asked for; 40 seeds in WebAssembly while the kernel was compiled"
     assert report.phase == ""
     assert len(fresh_machine.commands) == 1
 
@@ -124,25 +125,30 @@ def test_a_run_may_be_over_before_the_kernel_is_compiled(fresh_machine, fod, see
     assert not fresh_machine.has_compiled
 
 
-def test_the_first_streamlines_come_early_where_somebody_looks(
+def test_chunks_are_small_at_first_and_then_as_long_as_a_person_waits(
     fresh_machine, fod, seeds, monkeypatch
 ):
-    monkeypatch.setattr(reference_backend, "FIRST_BLOCK", 20)
-    monkeypatch.setattr(reference_backend, "BLOCK", 40)
-    monkeypatch.setattr(reference_backend, "MANY_BELOW_SECONDS", np.inf)
-    blocks = blocks_tracked_by(reference_backend, monkeypatch)
-    shown = Tractogram.concatenate(iter_track(fod, seeds, SHORT, backend="cpu"))
-    assert blocks == [(0, 20), (20, 60)]
-    blocks.clear()
-    assert track(fod, seeds, SHORT, backend="cpu").digest() == shown.digest()
-    assert blocks == [(0, 40), (40, 60)]
+    clock = iter(np.cumsum([0.0, 0.05, 1.0, 0.001, 1.0, 4.0, 1.0]))
+    monkeypatch.setattr(wasm_backend, "FIRST_BLOCK", 4)
+    monkeypatch.setattr(wasm_backend, "SEEDS_AT_ONCE", 2)
+    monkeypatch.setattr(
+        wasm_backend, "time", SimpleNamespace(perf_counter=lambda: next(clock, 1e6))
+    )
+    blocks = blocks_tracked_by(wasm_backend, monkeypatch)
+    plan = plan_of(fod, seeds, SHORT)
+    chunks = list(wasm_backend.iter_chunks(plan, Execution(), threading.Event(), Report()))
+    # As many as take a tenth of a second, at most four times as many as before.
+    assert [last - first for first, last in blocks[:4]] == [4, 8, 32, 2]
+    assert sum(chunk.n_seeds for chunk in chunks) == len(seeds)
 
 
-def test_what_numpy_does_not_track_waits_for_the_kernel(fresh_machine, fod, seeds):
+def test_what_webassembly_does_not_track_waits_for_the_kernel(
+    fresh_machine, fod, seeds, monkeypatch
+):
+    monkeypatch.setattr(wasm_backend, "MODULES", {})
     fresh_machine.gate.set()
-    parameters = SHORT.replace(algorithm="deterministic")
     report = Report()
-    found = list(iter_track(fod, seeds, parameters, backend="cpu", report=report))
+    found = list(iter_track(fod, seeds, SHORT, backend="cpu", report=report))
     assert sum(chunk.n_seeds for chunk in found) == len(seeds)
     assert report.reason == "asked for"
     assert len(fresh_machine.commands) == 1  # here it would hold up the window
@@ -150,9 +156,9 @@ def test_what_numpy_does_not_track_waits_for_the_kernel(fresh_machine, fod, seed
 
 def test_whoever_waits_for_the_kernel_can_give_up(fresh_machine, fod, seeds, monkeypatch):
     monkeypatch.setattr(kernels, "WAIT_SECONDS", 0.01)
+    monkeypatch.setattr(wasm_backend, "MODULES", {})
     report = Report()
-    parameters = SHORT.replace(algorithm="deterministic")
-    chunks = iter_track(fod, seeds, parameters, backend="cpu", report=report)
+    chunks = iter_track(fod, seeds, SHORT, backend="cpu", report=report)
     assert [next(chunks).n_seeds for _ in range(3)] == [0, 0, 0]
     assert report.phase == PREPARING
     chunks.close()

@@ -344,7 +344,6 @@ def execution_of(options: argparse.Namespace) -> Iterator[Execution]:
         backend=options.backend,
         n_threads=options.threads,
         memory_limit=options.memory_limit,
-        early=False,
     )
     if options.cluster_folder and not options.cluster:
         raise InvalidParameterError(

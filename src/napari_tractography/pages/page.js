@@ -486,7 +486,7 @@
       setup = given;
       content = setup.content;
       const memory = new WebAssembly.Memory({ initial: Math.ceil(content.bytes / 65536) });
-      const { instance } = await WebAssembly.instantiate(setup.kernel, { env: { memory } });
+      const { instance } = await WebAssembly.instantiate(setup.kernel, { env: { memory, bring() {} } });
       if (instance.exports.__heap_base.value > content.base) throw new RangeError("no room for its tables");
       kernel = instance.exports.track;
       buffer = memory.buffer;

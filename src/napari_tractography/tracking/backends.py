@@ -23,8 +23,8 @@ from .cpu import cpu_backend as cpu
 from .cuda import cuda_backend as cuda
 from .execution import Execution, Runner
 from .plan import Plan
-from .reference import reference_backend
 from .report import PREPARING, STANDING_IN, Report
+from .wasm import wasm_backend
 
 logger = logging.getLogger(__name__)
 
@@ -111,9 +111,11 @@ def iter_chunks(
     if kernels.stands_in(plan):
         reason = choice.reason.rstrip(".")
         report.phase = STANDING_IN
-        for chunk in reference_backend.iter_chunks(plan, execution, kernels.begin(plan), report):
+        for chunk in wasm_backend.iter_chunks(plan, execution, kernels.begin(plan), report):
             first += chunk.n_seeds
-            report.reason = f"{reason}; {first:,} seeds in NumPy while the kernel was compiled"
+            report.reason = (
+                f"{reason}; {first:,} seeds in WebAssembly while the kernel was compiled"
+            )
             yield chunk
         if first == plan.n_seeds:
             return

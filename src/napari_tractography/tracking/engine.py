@@ -231,11 +231,10 @@ def track_all(
     far.
     """
     unfinished: list[UnfinishedError] = []
-    at_the_end = replace(execution or Execution(), early=False)
 
     def readable() -> Iterator[Tractogram]:
         try:
-            yield from iter_chunks(inputs, at_the_end, report=report)
+            yield from iter_chunks(inputs, execution, report=report)
         except UnfinishedError as error:
             unfinished.append(error)
 

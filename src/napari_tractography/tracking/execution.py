@@ -52,8 +52,6 @@ class Execution:
         What to take of each GPU: up to 1 the fraction of its free memory, above it bytes.
     threads_a_block : int, optional
         Of a GPU's kernels; by default whatever keeps it fullest.
-    early : bool
-        Whether the first streamlines are to come early, at some cost to all: somebody looks.
 
     Raises
     ------
@@ -67,7 +65,6 @@ class Execution:
     block: int | None = None
     memory_limit: float = MEMORY_LIMIT
     threads_a_block: int | None = None
-    early: bool = True
 
     def __post_init__(self) -> None:
         if not (isinstance(self.backend, str) or hasattr(type(self.backend), "iter_chunks")):

@@ -2,8 +2,8 @@
 
 That takes half a minute, once for each kind of run on a machine. Done in this process it would hold
 up the window, since Numba compiles in Python; so another process does it and leaves the machine
-code in Numba's cache, from where this one loads it. Meanwhile :mod:`.reference` tracks. One kernel
-is compiled at a time, since each takes as long again beside another: what somebody waits for first,
+code in Numba's cache, from where this one loads it. Meanwhile :mod:`.wasm` tracks. One kernel is
+compiled at a time, since each takes as long again beside another: what somebody waits for first,
 then what was asked for last. Used by :mod:`.backends` and, for previews, by the plugin.
 """
 
@@ -23,7 +23,7 @@ from ..runtime.processes import GIVEN_UP, run_once_in_a_process
 from .codes import NEAREST
 from .cpu import cpu_backend as cpu
 from .plan import Plan
-from .reference import reference_backend
+from .wasm import wasm_backend
 
 logger = logging.getLogger(__name__)
 
@@ -51,8 +51,8 @@ def is_missing(plan: Plan) -> bool:
 
 
 def stands_in(plan: Plan) -> bool:
-    """Tell whether a plan is to be tracked in NumPy, because its kernel is missing."""
-    return is_missing(plan) and reference_backend.can_track(plan)
+    """Tell whether WebAssembly is to track a plan, because its kernel is missing."""
+    return is_missing(plan) and wasm_backend.can_track(plan)
 
 
 def begin(plan: Plan) -> threading.Event:
@@ -182,4 +182,5 @@ def _compile(command: str, plan: Plan, goes_on: Callable[[], bool]) -> bool:
     if problem:
         logger.warning("Compiling in a process of its own failed (%s): compiling here.", problem)
     cpu.make_ready(plan)  # loads it; where the process has failed it is compiled here
+    wasm_backend.forget()
     return True

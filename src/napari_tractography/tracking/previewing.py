@@ -1,7 +1,7 @@
 """Previews: the first streamlines of a run from each of its places, while a hand moves.
 
 They are those of the full run, to the bit. They are tracked on the CPU, which needs no start-up and
-no copies, and in NumPy while the kernel is compiled. Called by the worker of a run.
+no copies, and in WebAssembly while the kernel is compiled. Called by the worker of a run.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from .engine import make_plan
 from .execution import Execution
 from .inputs import TrackingInput
 from .plan import Plan
-from .reference import reference_backend
 from .report import PREPARING, STANDING_IN, Report
 from .selecting import telling_why_short, that_reach
+from .wasm import wasm_backend
 
 THREAD_NAMES = "tractography-preview"
 WAIT_SECONDS = 0.05  # after which it is tested whether a preview was given up
@@ -80,7 +80,7 @@ def track_preview(
     n_workers = Execution(n_threads=n_threads).n_workers
     if kernels.stands_in(plan):
         kernels.begin(plan)
-        return _in_numpy(plan, _blocks(firsts, counts, reference_backend.PREVIEW_BLOCK), cancelled)
+        return _without_kernel(plan, _blocks(firsts, counts, wasm_backend.FIRST_BLOCK), cancelled)
     for _ in kernels.until_compiled(plan):
         if cancelled.is_set():
             return Tractogram.empty()
@@ -103,15 +103,15 @@ def track_preview(
     return Tractogram.concatenate(parts)
 
 
-def _in_numpy(
+def _without_kernel(
     plan: Plan, blocks: Sequence[tuple[int, int, int]], cancelled: threading.Event
 ) -> Tractogram:
-    """Track blocks without the kernel, which is being compiled."""
+    """Track blocks in WebAssembly, while the kernel is compiled."""
     going_on = takewhile(lambda block: not cancelled.is_set(), blocks)
     never = np.zeros(1, np.uint8)
     return Tractogram.concatenate(
         [
-            reference_backend.track_range(plan, first, last, never, shift)
+            wasm_backend.track_range(plan, first, last, never, shift)
             for first, last, shift in going_on
         ]
     )

@@ -17,7 +17,7 @@ from ..model.stop import N_REASONS, StopReason
 
 # What a run may be at, in `Report.phase`.
 PREPARING = "preparing"  # compiling or loading what tracks; nothing comes meanwhile
-STANDING_IN = "standing in"  # tracking in NumPy while that is compiled
+STANDING_IN = "standing in"  # tracking in WebAssembly while that is compiled
 WAITING = "waiting"  # for workers of a cluster
 # Named in `Report.seconds`. What the next run need not do again:
 SETUP = ("tables", "start")

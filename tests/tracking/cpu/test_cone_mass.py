@@ -13,8 +13,8 @@ from napari_tractography.tracking.cpu import deterministic, draw, lanes
 from napari_tractography.tracking.cpu.lanes import N_LANES
 from napari_tractography.tracking.cpu.sphere import search
 from napari_tractography.tracking.plan import kernel_field, kernel_settings
-from napari_tractography.tracking.reference.table import fill_rows
 from napari_tractography.tracking.tables.builders import build_table
+from napari_tractography.tracking.wasm.wasm_backend import fill_rows
 
 EVERY = np.uint32((1 << N_LANES) - 1)
 FODS = {
@@ -56,7 +56,7 @@ def decisions(fod, angle, threshold):
     field = kernel_field(build_table(fod), parameters)
     n = len(fod.values) // N_LANES * N_LANES
     rows = np.arange(n)
-    fill_rows(field, rows)
+    fill_rows(field, fod.lmax)
     mixed = field.coefficients[rows].view(np.float16).astype(np.float32)
     rng = np.random.default_rng(8)
     tried = rng.normal(size=(30, n, 3))

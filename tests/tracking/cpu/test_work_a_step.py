@@ -1,7 +1,7 @@
 """What one step costs the kernel of the CPU: the same in a large volume as in a small one.
 
 Counted, not timed, by counters that are compiled into a kernel of its own: that which people run
-has none. See ``cuda/test_work_a_step.py`` for the CUDA source and for the twin in NumPy.
+has none. See ``cuda/test_work_a_step.py`` for the CUDA source.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from builds import build_folder
 from counted_kernel import plan_of_bundle
 
 import napari_tractography as nt
-from napari_tractography.tracking.reference import reference_backend
+from napari_tractography.tracking.wasm import wasm_backend
 
 FOLDER = Path(__file__).resolve().parents[1]
 PROGRAM = FOLDER / "counted_kernel.py"
@@ -54,7 +54,7 @@ def work() -> dict[str, dict[str, Any]]:
 def test_the_kernel_that_counts_tracks_as_the_twin_does(work: dict[str, dict[str, Any]]) -> None:
     """Bit for bit, so that what is counted is what tracks; and every counter has counted."""
     plan = plan_of_bundle(**CASES["small"])
-    twin = reference_backend.track_range(plan, 0, plan.n_seeds, np.zeros(1, np.uint8))
+    twin = wasm_backend.track_range(plan, 0, plan.n_seeds, np.zeros(1, np.uint8))
     assert work["small"]["digest"] == twin.digest()
     assert all(work["small"][name] > 0 for name in COUNTS[:3])
 

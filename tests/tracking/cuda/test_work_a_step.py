@@ -18,9 +18,6 @@ from toys import lobes
 from napari_tractography.model.fod import Fod
 from napari_tractography.model.parameters import TrackingParameters
 from napari_tractography.model.seeds import Seeds
-from napari_tractography.tracking.codes import UNFILLED_BITS
-from napari_tractography.tracking.reference import reference_backend
-from napari_tractography.tracking.reference.lanes import Lanes
 
 PARAMETERS = TrackingParameters(step_mm=0.5, max_length_mm=20.0, max_angle_deg=30.0)
 CORNERS = 8
@@ -101,35 +98,3 @@ def test_a_step_looks_the_fod_up_once_and_draws_a_few_times(counted) -> None:
 def test_a_narrow_cone_takes_no_more_draws(counted) -> None:
     wide, narrow = (work_of(counted, bundle(26), max_angle_deg=angle) for angle in (60.0, 8.0))
     assert narrow.draws <= wide.draws * 1.1
-
-
-@pytest.mark.parametrize("n", [20, 40])
-def test_the_twin_in_numpy_looks_up_and_tries_as_little(n: int, monkeypatch) -> None:
-    tries, steps, arrivals = [], [], []
-    step, arrive = Lanes.step, Lanes.arrive
-
-    def counted_step(lanes: Lanes, which):
-        tries.extend(lanes.n_proposals[which])
-        moved = step(lanes, which)
-        steps.append(len(moved))
-        return moved
-
-    def counted_arrive(lanes: Lanes, which):
-        arrive(lanes, which)
-        arrivals.append((~lanes.has_moved[which]).sum())  # the others wait for rows to be filled
-
-    monkeypatch.setattr(Lanes, "step", counted_step)
-    monkeypatch.setattr(Lanes, "arrive", counted_arrive)
-    fod = bundle(n)
-    seeds = Seeds.in_sphere(fod.grid.to_mm([(n - 1) / 2] * 3), 2.0, 100)
-    plan = plan_of(fod, seeds, PARAMETERS.replace(max_length_mm=10.0))
-    tracked = reference_backend.track_range(plan, 0, 100, np.zeros(1, np.uint8))
-    assert len(tracked) == 100
-    assert sum(steps) > 1000
-    # Halves are tracked to the largest length each, of which the second is cut where both are
-    # joined; a start is one more.
-    assert len(tracked) < sum(arrivals) <= sum(steps) + len(tracked)
-    assert np.mean(tries) < 40  # a pass tries up to 32 at once
-    assert max(tries) <= 512
-    bounds = plan.field.coefficients[:-1, fod.values.shape[1]]
-    assert (bounds != UNFILLED_BITS).sum() < 20**3 / 4  # where streamlines run, and no more

@@ -1,6 +1,6 @@
-"""Tracking in a page: the CUDA kernel, compiled for WebAssembly, and the memory that it works in.
+"""Tracking in a page: the memory that the kernel for WebAssembly works in there.
 
-The kernel is ``track_LMAX.wasm``, made of ``entry.cpp`` by ``scripts/wasm.py``. Called by
+The kernel is that of :mod:`napari_tractography.tracking.wasm`. Called by
 :mod:`napari_tractography.pages.page`.
 """
 

@@ -6,7 +6,6 @@ The page unpacks it as it is; the arrays of a batch lie behind it.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from importlib.resources import files
 from typing import Any
 
 import numpy as np
@@ -20,12 +19,10 @@ from ...tracking.cuda import source
 from ...tracking.engine import make_plan
 from ...tracking.inputs import TrackingInput
 from ...tracking.plan import Plan
-from ...tracking.reference.table import fill_rows
+from ...tracking.wasm.modules import SYMMETRIC as LMAXES
+from ...tracking.wasm.modules import code_of
+from ...tracking.wasm.wasm_backend import ALIGNED, BASE, POINTER, fill_rows
 
-POINTER = "u4"  # of WebAssembly
-BASE = 1 << 20  # where tables begin: behind what the kernel itself keeps
-ALIGNED = 64
-LMAXES = (4, 6, 8, 10, 12)
 # What a reader can choose, besides the recipe's own.
 ANGLES_DEG = (5.0, 10.0, 15.0, 20.0, 25.0, 30.0, 40.0, 50.0, 60.0, 75.0, 90.0)
 THRESHOLDS = (0.0, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05)
@@ -36,7 +33,6 @@ READ_OR_WRITTEN = (
 SHARED = ("voxel_rows", "coefficients", "masses", "sphere_points", "mask")  # by all angles
 BATCH = 4  # seeds that are tracked in one go: some milliseconds
 MARGIN = 4  # voxels around the streamlines, whose FOD is in the page too
-ROWS_AT_ONCE = 2000
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,11 +112,9 @@ def live_of(inputs: TrackingInput, tracked: Tractogram) -> Live:
         "center_mm": plan.positions_mm.mean(axis=0, dtype=np.float64).tolist(),
     }
     content["bytes"] = memory.end
-    lmax = plan.table.lmax
-    kernel = files(__package__).joinpath(f"track_{lmax}.wasm").read_bytes()
     positions = plan.positions_mm.astype("<f4").tobytes()
     tissues = b"" if box is None else fractions[box].astype("<f4").tobytes()
-    return Live(content, bytes(memory.content), positions, kernel, tissues)
+    return Live(content, bytes(memory.content), positions, code_of(plan.table.lmax), tissues)
 
 
 def _offset(structure: str, member: str) -> int:
@@ -189,8 +183,7 @@ def _rows(memory: _Memory, plan: Plan, around: NDArray[np.bool_]) -> tuple[dict[
     masses = np.zeros(len(kept) + 1, np.float32)
     coefficients[-1], masses[-1] = field.coefficients[-1], field.masses[-1]  # of no voxel
     part = field._replace(values=field.values[kept], coefficients=coefficients, masses=masses)
-    for first in range(0, len(kept), ROWS_AT_ONCE):
-        fill_rows(part, np.arange(first, min(first + ROWS_AT_ONCE, len(kept))))
+    fill_rows(part, plan.table.lmax)
     numbers = np.full(len(field.values) + 1, -1, np.int32)
     numbers[kept] = np.arange(len(kept))
     part = part._replace(voxel_rows=numbers[field.voxel_rows])

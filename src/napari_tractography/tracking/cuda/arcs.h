@@ -52,6 +52,7 @@ DEVICE void find_bound(const Field& field, const Settings& settings, StreamlineS
         bool is_in = ix >= first_in[0] && ix <= last_in[0] && iy >= first_in[1] &&
                      iy <= last_in[1] && iz >= first_in[2] && iz <= last_in[2];
         is_full = is_full && (row < field.n_rows || !is_in);
+        ENSURE_ROW(row);
         float bound = from_half(field.coefficients[(long long)row * N_PADDED + N_COEFFICIENTS]);
         largest = bound > largest ? bound : largest;
         bool ends_row = iz == last[2], ends_plane = ends_row && iy == last[1];

@@ -5,6 +5,11 @@
 #include "half_floats.h"
 #include "peaks.h"
 
+// What is done before a row of the table is read: on a GPU all of them are filled beforehand.
+#ifndef ENSURE_ROW
+#define ENSURE_ROW(row)
+#endif
+
 // Map RAS+ mm to the voxel coordinates of a (3, 4) matrix.
 DEVICE void to_voxel(const float* matrix, float x, float y, float z, float& vx, float& vy,
                      float& vz)
@@ -160,6 +165,9 @@ DEVICE void mix(const Field& field, const Settings& settings, Interpolant& inter
         weigh_corners(vx, vy, vz, weights);
         corner = (fx >= 0.5f ? 4 : 0) | (fy >= 0.5f ? 2 : 0) | (fz >= 0.5f ? 1 : 0);
     }
+#pragma unroll
+    for (int k = 0; k < 8; k++)
+        if (k < n_corners(settings)) ENSURE_ROW(interpolant.rows[k]);
 #pragma unroll AnyFod::AT_ONCE
     for (int first = 0; first <= N_COEFFICIENTS; first += 8) {  // what follows is filling
         float totals[8], values[8];
@@ -199,6 +207,7 @@ DEVICE void mix(const Field& field, const Settings& settings, Interpolant& inter
 // The FOD of one voxel at a unit vector.
 SELDOM float value_of_row(const unsigned short* coefficients, int row, float x, float y, float z)
 {
+    ENSURE_ROW(row);
     Fod fod;
     float values[8];
 #pragma unroll

@@ -252,7 +252,9 @@ def pack_field(
     )
 
 
-def pack_vector_field(field: codes.VectorField, addresses: Mapping[str, int]) -> NDArray[np.void]:
+def pack_vector_field(
+    field: codes.VectorField, addresses: Mapping[str, int], pointer: str = POINTER
+) -> NDArray[np.void]:
     """Return the ``Field`` of peaks or tensors at these addresses."""
     nx, ny, nz = field.voxel_rows.shape
     return pack(
@@ -267,6 +269,7 @@ def pack_vector_field(field: codes.VectorField, addresses: Mapping[str, int]) ->
             "is_tensor": field.is_tensor,
             "to_voxel": np.ravel(field.to_voxel),
         },
+        pointer,
     )
 
 

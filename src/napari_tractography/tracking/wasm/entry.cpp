@@ -1,12 +1,13 @@
-// The CUDA kernel for a browser: compiled for WebAssembly, a warp of one lane, called by page.js.
+// The CUDA kernel for WebAssembly, a warp of one lane: called by wasm_backend.py, and in a browser by
+// page.js.
 //
 // No library: what of CUDA and C it takes is here. Fused multiply-add there is none, hence the same
-// bits as on CPU and GPU. scripts/wasm.py compiles it, once for each largest degree of the FOD.
+// bits as on CPU and GPU. scripts/wasm.py compiles it, once for each largest degree of the FOD, and
+// for vectors.
 
 #define INFINITY __builtin_inff()
 
-// Instructions of WebAssembly, and what algorithms take that are not the same everywhere: those are
-// not tracked in pages.
+// Instructions of WebAssembly.
 static inline float sqrtf(float x) { return __builtin_sqrtf(x); }
 static inline float fabsf(float x) { return __builtin_fabsf(x); }
 static inline float floorf(float x) { return __builtin_floorf(x); }
@@ -59,7 +60,22 @@ static float from_half(unsigned short bits)
     return bits & 0x8000u ? -found : found;
 }
 
-static unsigned short to_half(float) { __builtin_trap(); }  // tables come filled
+// Rounds to nearest, ties to even.
+static unsigned short to_half(float value)
+{
+    unsigned int bits;
+    __builtin_memcpy(&bits, &value, sizeof(bits));
+    unsigned int sign = bits >> 16 & 0x8000u, size = bits & 0x7FFFFFFFu;
+    if (size > 0x7F800000u) return (unsigned short)(sign | 0x7E00u);   // no number
+    if (size >= 0x477FF000u) return (unsigned short)(sign | 0x7C00u);  // 65520 and more
+    if (size < 0x38800000u) {  // below the normal ones: the sum is rounded to multiples of 2^-24
+        float sum = fabsf(value) + 0.5f;
+        __builtin_memcpy(&bits, &sum, sizeof(bits));
+        return (unsigned short)(sign | (bits - 0x3F000000u));
+    }
+    size += 0xFFFu + (size >> 13 & 1u) - 0x38000000u;
+    return (unsigned short)(sign | size >> 13);
+}
 
 template <class T> static T atomicAdd(T* place, T more)
 {
@@ -81,7 +97,64 @@ static unsigned int __ballot_sync(unsigned int, bool truth) { return truth ? 1 :
 template <class T> static T __shfl_sync(unsigned int, T value, int) { return value; }
 static void __syncwarp() {}
 
+#ifdef VECTORS
 #include "track.cu"
+#else
+
+// Rows of the table are filled when one is first read, from coefficients that the host brings, many
+// rows at once. In a page all rows come filled, and nothing is brought.
+static unsigned char *filled = 0, *brought = 0;
+enum { BROUGHT_AT_ONCE = 1024 };
+
+static void ensure_row(int row);
+
+#define ENSURE_ROW(row) ensure_row(row)
+#include "track.cu"
+#include "tables.cu"
+
+static Rows rows;
+
+extern "C" __attribute__((import_module("env"), import_name("bring"))) void bring(int first, int last);
+
+static __attribute__((noinline)) void fill(int row)
+{
+    int part = row / BROUGHT_AT_ONCE, first = part * BROUGHT_AT_ONCE, last = first + BROUGHT_AT_ONCE;
+    if (!brought[part]) {
+        bring(first, last < rows.n_rows ? last : (int)rows.n_rows);
+        brought[part] = 1;
+    }
+    unsigned int block = blockIdx.x, thread = threadIdx.x, size = blockDim.x;
+    blockIdx.x = row;
+    blockDim.x = 1;
+    threadIdx.x = 0;
+    fill_rows(rows);
+    blockIdx.x = block;
+    blockDim.x = size;
+    threadIdx.x = thread;
+    filled[row] = 1;
+}
+
+static void ensure_row(int row)
+{
+    if (filled && !filled[row]) fill(row);
+}
+
+// Rows are to be filled as they are read: n_rows + 1 bytes, of which the last is 1, and a byte for
+// as many rows as are brought at once.
+extern "C" __attribute__((export_name("fill_from"))) void fill_from(const Rows* table,
+                                                                    unsigned char* is_filled,
+                                                                    unsigned char* is_brought)
+{
+    rows = *table;
+    filled = is_filled;
+    brought = is_brought;
+}
+
+extern "C" __attribute__((export_name("fill_range"))) void fill_range(int first, int last)
+{
+    for (int row = first; row < last; row++) ensure_row(row);
+}
+#endif
 
 // Track a batch, and put its streamlines in order.
 extern "C" __attribute__((export_name("track"))) void track(const Field* field,
@@ -96,7 +169,8 @@ extern "C" __attribute__((export_name("track"))) void track(const Field* field,
     for (threadIdx.x = 0; threadIdx.x < blockDim.x; threadIdx.x++) add_tiles(*batch);
     for (threadIdx.x = 0; threadIdx.x < blockDim.x; threadIdx.x++) scan_tiles(*batch);
     for (threadIdx.x = 0; threadIdx.x < blockDim.x; threadIdx.x++) place_streamlines(*batch);
-    blockDim.x = 1;
+    blockDim.x = settings->endpoints ? batch->n_seeds : 1;
     threadIdx.x = 0;
-    gather_points(*settings, *batch);
+    if (!settings->endpoints) return gather_points(*settings, *batch);
+    for (threadIdx.x = 0; threadIdx.x < blockDim.x; threadIdx.x++) write_endpoints(*batch);
 }
