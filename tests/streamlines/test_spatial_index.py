@@ -136,6 +136,7 @@ def test_loops_are_compiled_in_a_process_and_numpy_stands_in(
     monkeypatch.setattr(loops, "has_code_for", lambda loop, argument: False)
     monkeypatch.setattr(loops, "in_a_process", True)
     monkeypatch.setattr(loops, "_begun", loops.threading.Lock())
+    monkeypatch.setattr(loops, "_found", loops.threading.Event())
     monkeypatch.setattr(
         loops, "run_once_in_a_process", lambda command, _: run.append(command) or ""
     )

@@ -1,8 +1,9 @@
-"""The compiled loops over runs of segments; called by :mod:`.spatial_index` and :mod:`.passing`.
+"""The compiled loops over points and over runs of segments.
 
 A run is some consecutive segments of one streamline: `firsts` the numbers of their first points,
 `counts` how many, `streamlines` whose. Until the loops are compiled, once on a machine and in a
-process of its own, NumPy does the same in :mod:`.segments`, to the bit.
+process of its own, NumPy does the same where they are called, to the bit: in :mod:`.passing`,
+:mod:`.spatial_index` and, for what is drawn, in the plugin.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ in_a_process = True
 
 COMMAND = "from napari_tractography.streamlines.compiled_loops import compile_all; compile_all()"
 _begun = threading.Lock()
+_found = threading.Event()  # set once they are there: then nobody looks on the disk again
 
 
 @cached(nogil=True, error_model="numpy")
@@ -145,20 +147,72 @@ def find_runs(
     return n
 
 
-def are_ready() -> bool:
-    """Tell whether the loops can be called at once; where not, begin to compile them."""
+@cached(nogil=True, error_model="numpy")
+def colour_directions(
+    points: NDArray[np.float32],
+    offsets: Int64s,
+    of_still: NDArray[np.float32],
+    rgba: NDArray[np.float32],
+) -> None:
+    """Write the colours of points by the direction of the segments on their two sides.
+
+    `rgba` is (n_points, 4) float32; `of_still`, (4,) float32, is for points where nothing moves.
+    """
+    for streamline in range(len(offsets) - 1):
+        begin, end = offsets[streamline], offsets[streamline + 1]
+        before_x = before_y = before_z = np.float32(0.0)
+        for i in range(begin, end):
+            x = y = z = np.float32(0.0)
+            if i + 1 < end:
+                x = abs(points[i + 1, 0] - points[i, 0])
+                y = abs(points[i + 1, 1] - points[i, 1])
+                z = abs(points[i + 1, 2] - points[i, 2])
+            red, green, blue = before_x + x, before_y + y, before_z + z
+            before_x, before_y, before_z = x, y, z
+            norm = np.sqrt(red * red + green * green + blue * blue)
+            if norm == 0.0:
+                for channel in range(4):
+                    rgba[i, channel] = of_still[channel]
+            else:
+                rgba[i, 0], rgba[i, 1], rgba[i, 2] = red / norm, green / norm, blue / norm
+                rgba[i, 3] = np.float32(1.0)
+
+
+@cached(nogil=True, error_model="numpy")
+def map_points(
+    points: NDArray[np.float32], matrix: NDArray[np.float32], mapped: NDArray[np.float32]
+) -> None:
+    """Write where a (3, 4) matrix maps points."""
+    for i in range(len(points)):
+        x, y, z = points[i, 0], points[i, 1], points[i, 2]
+        for axis in range(3):
+            a, b, c, shift = matrix[axis, 0], matrix[axis, 1], matrix[axis, 2], matrix[axis, 3]
+            mapped[i, axis] = x * a + y * b + z * c + shift
+
+
+def are_ready(*, begin: bool = True) -> bool:
+    """Tell whether the loops can be called at once; where not, begin to compile them if wanted."""
+    if _found.is_set():
+        return True
     if not _are_missing():
+        _found.set()
         return True
     if not in_a_process:
         return True  # compiled when they are called
-    if _begun.acquire(blocking=False):  # once: should it fail, NumPy answers
+    if begin and _begun.acquire(blocking=False):  # once: should it fail, NumPy answers
         threading.Thread(target=_compile, name="selection-compiling", daemon=True).start()
     return False
 
 
 def _are_missing() -> bool:
-    spans = np.zeros((0, 2), np.int64)
-    wanted = ((mark, spans), (meet_sphere, spans), (find_runs, 0))
+    spans, points = np.zeros((0, 2), np.int64), np.zeros((0, 3), np.float32)
+    wanted = (
+        (mark, spans),
+        (meet_sphere, spans),
+        (find_runs, 0),
+        (colour_directions, points),
+        (map_points, points),
+    )
     return not all(loop.signatures or has_code_for(loop, argument) for loop, argument in wanted)
 
 
@@ -171,6 +225,9 @@ def compile_all() -> None:
     meet_sphere(spans, *runs, points, offsets, np.zeros(3), 1.0, found)
     shape, reach = np.ones(3, np.int64), np.zeros(1)
     find_runs(0, 0, points, offsets, np.zeros(3), 4.0, shape, np.zeros(0, np.int32), *runs, reach)
+    none = np.zeros((0, 4), np.float32)
+    colour_directions(points, offsets, np.zeros(4, np.float32), none)
+    map_points(points, np.zeros((3, 4), np.float32), points)
 
 
 def _compile() -> None:

@@ -55,6 +55,11 @@ def stands_in(plan: Plan) -> bool:
     return is_missing(plan) and wasm_backend.can_track(plan)
 
 
+def is_at_work() -> bool:
+    """Tell whether kernels are being compiled, so that what is less urgent is to wait."""
+    return _queue.has_jobs
+
+
 def begin(plan: Plan) -> threading.Event:
     """Ask for the kernel of a plan to be compiled, before what was asked for until now.
 
@@ -118,6 +123,11 @@ class _Queue:
         self._awaited: Counter[str] = Counter()  # how many wait, by command
         self._numbers = itertools.count()
         self._has_thread = False
+
+    @property
+    def has_jobs(self) -> bool:
+        """Whether there are kernels to compile."""
+        return bool(self._jobs)
 
     def ask(self, command: str, plan: Plan) -> threading.Event:
         """Ask for a kernel; see :func:`begin`."""

@@ -27,7 +27,9 @@ from ...maps.angles import (
 )
 from ...model.stop import StopReason
 from ...runtime.buffers import pool
+from ...streamlines.compiled_loops import colour_directions
 from ...streamlines.tractogram import Tractogram
+from ..compiled import may_loop
 from ..words import plural
 
 DEFAULT_COLORMAP = "turbo"
@@ -138,6 +140,9 @@ def direction_colours(tractogram: Tractogram, **_: Any) -> Colours:
     points, offsets = tractogram.points, tractogram.offsets
     n = len(points)
     rgba = pool.points(n + n // 3 + 1).reshape(-1)[: 4 * n].reshape(n, 4)
+    if may_loop(points):
+        colour_directions(points, offsets, np.array(UNKNOWN, np.float32), rgba)
+        return Colours(rgba, "Direction", categories=DIRECTIONS)
     rgba[:, 3] = 1
     inner = offsets[1:-1]
     between = inner[(inner > 0) & (inner < n)]  # points that no segment leads to
