@@ -8,7 +8,8 @@ Each figure is of a fresh process. On the first start Numba's cache is an empty 
 second it holds what the first has compiled. In a window with the panel the FOD is there already,
 the default one being the embedded phantom; a seed is placed with Live on as soon as the panel is
 open. The command tracks from seeds in the whole FOD; its figure has Python's start, imports and
-reading in it, too.
+reading in it, too. Last comes how fast WebAssembly tracks, which does until the kernel is there, of
+one thread of the kernel.
 """
 
 from __future__ import annotations
@@ -28,9 +29,13 @@ import nibabel as nib
 import numpy as np
 
 from napari_tractography.files.fods import load_fod
+from napari_tractography.model.parameters import TrackingParameters
 from napari_tractography.model.phantoms import make_phantom
-from napari_tractography.tracking.cpu.cpu_backend import is_loaded
+from napari_tractography.model.seeds import Seeds
+from napari_tractography.tracking.cpu import cpu_backend
 from napari_tractography.tracking.engine import make_plan
+from napari_tractography.tracking.inputs import TrackingInput
+from napari_tractography.tracking.wasm import wasm_backend
 
 TICK_MS = 5  # between two looks at the clock
 SETTLE_SECONDS = 2.0  # of the window, before the panel is opened
@@ -40,6 +45,7 @@ import sys
 from napari_tractography.tracking.engine import compile_kernel
 compile_kernel("probabilistic", "trilinear", lmax=int(sys.argv[1]))
 """
+SPEED_SEEDS = 2000
 NAMES = {
     "opened_s": "panel opened to the click, s",
     "click_s": "click to the first streamlines, s",
@@ -114,7 +120,7 @@ class Click:
         which = "later_freeze_s" if "streamlines" in self.at else "freeze_s"
         self.freezes[which] = max(self.freezes[which], now - self._last)
         self._last = now
-        if "kernel" not in self.at and is_loaded(self.plan):
+        if "kernel" not in self.at and cpu_backend.is_loaded(self.plan):
             self.at["kernel"] = now
         if {"kernel", "streamlines"} <= self.at.keys():
             self._ticks.stop()
@@ -138,7 +144,28 @@ def in_fresh_processes(path: str, n_seeds: int) -> dict[str, dict[str, float]]:
             _run(command, "-c", COMMAND, *track)
             figures[start]["command_s"] = time.perf_counter() - begun
             _run(command, "-c", COMPILE, str(load_fod(path).lmax))
+    figures["first start"]["wasm"] = speed_in_webassembly(path)
     return figures
+
+
+def speed_in_webassembly(path: str) -> float:
+    """Return how fast WebAssembly tracks, of one thread of the kernel: the same seeds, in turn."""
+    fod = load_fod(path)
+    seeds = Seeds.from_fod(fod, SPEED_SEEDS)
+    plan = make_plan(TrackingInput(fod, seeds, TrackingParameters.for_fod(fod)))
+    cpu_backend.make_ready(plan)
+    never, buffers = np.zeros(1, np.uint8), cpu_backend.ThreadBuffers()
+    ways = {
+        "wasm": lambda: wasm_backend.track_range(plan, 0, SPEED_SEEDS, never),
+        "kernel": lambda: cpu_backend.track_range(plan, 0, SPEED_SEEDS, never, buffers),
+    }
+    seconds: dict[str, float] = dict.fromkeys(ways, np.inf)
+    for _ in range(4):  # of which the first fills tables
+        for name, track in ways.items():
+            begun = time.perf_counter()
+            track()
+            seconds[name] = min(seconds[name], time.perf_counter() - begun)
+    return seconds["kernel"] / seconds["wasm"]
 
 
 def _run(cache: str, *arguments: str, **options: Any) -> subprocess.CompletedProcess[Any]:
@@ -173,6 +200,11 @@ def main() -> None:
     print(f"{'':<60}" + "".join(f"{start:>14}" for start in figures))
     for name, what in NAMES.items():
         print(f"{what:<60}" + "".join(f"{each[name]:14.2f}" for each in figures.values()))
+    what, speed = (
+        "speed in WebAssembly, of one thread of the kernel",
+        figures["first start"]["wasm"],
+    )
+    print(f"{what:<60}{speed:14.2f}")
 
 
 if __name__ == "__main__":

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import sys
+import weakref
 from collections import ChainMap
 from pathlib import Path
 from types import ModuleType
@@ -267,8 +269,29 @@ def test_what_one_plan_leaves_behind_does_not_reach_the_next(monkeypatch: Any) -
     monkeypatch.setattr(wasm_backend, "SPARE_BYTES", 0)
     assert_same(plan)
     assert len(made) == 3
+    kept = weakref.ref(wasm_backend._idle[-1])
     wasm_backend.forget()
-    assert not wasm_backend._idle
+    assert kept() is None  # and its memory with it
+
+
+AT_EXIT = """
+import napari_tractography as nt
+from napari_tractography.model.phantoms import make_phantom
+from napari_tractography.tracking import kernels
+kernels.is_missing = lambda plan: True
+kernels.COMMAND = "# {algorithm} {interpolation} {lmax} {kernel}"
+kernels.cpu.make_ready = lambda plan: None
+fod = make_phantom("cross", lmax=4)
+print(len(nt.track(fod, nt.Seeds.from_fod(fod, 30), backend="cpu")))
+"""
+
+
+def test_a_program_ends_without_a_word() -> None:
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    words = [sys.executable, "-c", AT_EXIT]
+    done = subprocess.run(words, env=environment, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert int(done.stdout) > 10
 
 
 def test_rows_are_filled_where_streamlines_run_and_no_others(monkeypatch: Any) -> None:
@@ -305,12 +328,12 @@ def test_it_says_what_it_does_not_track(why: str, monkeypatch: Any) -> None:
     if why == "too large":
         monkeypatch.setattr(wasm_backend, "MOST_BYTES", 100)
     if why == "no Wasmtime":
-        wasm_backend._engine.cache_clear()
+        wasm_backend._close()
         monkeypatch.setitem(sys.modules, "wasmtime", None)
     plan = plan_of(fod, Seeds.at(np.ones((1, 3))), TrackingParameters(algorithm="deterministic"))
     assert not wasm_backend.can_track(plan)
     if why == "no Wasmtime":
-        wasm_backend._engine.cache_clear()
+        wasm_backend._close()
 
 
 # ------------------------------------------------------------------------------------ the modules

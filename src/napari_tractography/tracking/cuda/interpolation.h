@@ -126,6 +126,7 @@ DEVICE uint4 sixteen_bytes(const unsigned short* coefficients, int row)
 #endif
 
 // Eight half floats of a row, as numbers; rows lie where sixteen bytes can be read at once.
+#ifndef READ_EIGHT
 DEVICE void read_eight(const unsigned short* coefficients, int row, int first, float* values)
 {
     const uint4 words = sixteen_bytes(coefficients + first, row);
@@ -136,6 +137,12 @@ DEVICE void read_eight(const unsigned short* coefficients, int row, int first, f
         values[2 * word + 1] = from_half((unsigned short)(all[word] >> 16));
     }
 }
+#else
+DEVICE void read_eight(const unsigned short* coefficients, int row, int first, float* values)
+{
+    READ_EIGHT(coefficients + first + (unsigned long long)N_PADDED * (unsigned int)row, values);
+}
+#endif
 
 // The trilinear weights of the voxels around a position.
 DEVICE void weigh_corners(float vx, float vy, float vz, float* weights)

@@ -8,6 +8,7 @@ memory holds copies of the tables, whose rows it fills itself as streamlines com
 
 from __future__ import annotations
 
+import atexit
 import ctypes
 import logging
 import threading
@@ -16,6 +17,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
 from typing import TYPE_CHECKING, Any
+from weakref import WeakMethod
 
 import numpy as np
 from numpy.typing import NDArray
@@ -117,6 +119,13 @@ def forget() -> None:
         _idle.clear()
 
 
+def _close() -> None:
+    """Give all back before Python takes Wasmtime apart, which could not be told to then."""
+    forget()
+    _compiled.clear()
+    _engine.cache_clear()
+
+
 # ------------------------------------------------------------------------------------------ modules
 
 
@@ -125,6 +134,7 @@ def _engine() -> wasmtime.Engine | None:
     try:
         import wasmtime
 
+        atexit.register(_close)
         return wasmtime.Engine()
     except (ImportError, OSError, RuntimeError) as error:
         logger.info("Nothing stands in for kernels that are not compiled yet: %s", error)
@@ -181,10 +191,16 @@ class _World:
         self._memory = wasmtime.Memory(self._store, wasmtime.MemoryType(pages))
         number = wasmtime.ValType.i32()
         signature = wasmtime.FuncType([number, number], [])
-        given = {
-            "memory": self._memory,
-            "bring": wasmtime.Func(self._store, signature, self._bring),
-        }
+        # Wasmtime keeps the function for as long as the store, which is to go with this.
+        bring = WeakMethod(self._bring)
+
+        def call_it(first: int, last: int) -> None:
+            method = bring()
+            assert method is not None
+            method(first, last)
+
+        called = wasmtime.Func(self._store, signature, call_it)
+        given = {"memory": self._memory, "bring": called}
         imports = [given[str(each.name)] for each in self._module.imports]
         self._exports = wasmtime.Instance(self._store, self._module, imports).exports(self._store)
         assert self._exports["__heap_base"].value(self._store) <= BASE
