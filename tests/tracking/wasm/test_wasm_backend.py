@@ -8,12 +8,14 @@ import subprocess
 import sys
 import weakref
 from collections import ChainMap
+from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import numpy as np
 import pytest
+import wasmtime
 from covering import covering_params
 from plans import plan_of
 from toys import SKEWED, arc_fod, crossing_fod, random_fod, random_vectors
@@ -319,21 +321,35 @@ def test_when_cancelled_it_gives_what_is_done() -> None:
     assert (len(found), found.n_seeds, found.tally) == (0, 0, {})
 
 
-@pytest.mark.parametrize("why", ["too large a degree", "an image", "too large", "no Wasmtime"])
-def test_it_says_what_it_does_not_track(why: str, monkeypatch: Any) -> None:
+@pytest.fixture
+def fresh_engine() -> Iterator[None]:
+    wasm_backend._close()
+    yield
+    wasm_backend._close()
+
+
+def no_memory(_store: Any) -> None:
+    raise wasmtime.WasmtimeError("mmap failed to reserve 0x100000000 bytes")
+
+
+@pytest.mark.parametrize(
+    "why", ["too large a degree", "an image", "too large", "no Wasmtime", "no room for a memory"]
+)
+def test_it_says_what_it_does_not_track(why: str, monkeypatch: Any, fresh_engine: None) -> None:
     fod = random_fod(14 if why == "too large a degree" else 2)
     if why == "an image":
         fod = Fod.from_image(np.arange(512.0).reshape(8, 8, 8), np.eye(4))
-    assert wasm_backend.can_track(plan_of(random_fod(2), Seeds.at(np.ones((1, 3)))))
     if why == "too large":
         monkeypatch.setattr(wasm_backend, "MOST_BYTES", 100)
     if why == "no Wasmtime":
-        wasm_backend._close()
         monkeypatch.setitem(sys.modules, "wasmtime", None)
+    if why == "no room for a memory":
+        monkeypatch.setattr(wasm_backend, "_new_memory", no_memory)
     plan = plan_of(fod, Seeds.at(np.ones((1, 3))), TrackingParameters(algorithm="deterministic"))
     assert not wasm_backend.can_track(plan)
-    if why == "no Wasmtime":
-        wasm_backend._close()
+    monkeypatch.undo()
+    wasm_backend._close()
+    assert wasm_backend.can_track(plan_of(random_fod(2), Seeds.at(np.ones((1, 3)))))
 
 
 # ------------------------------------------------------------------------------------ the modules

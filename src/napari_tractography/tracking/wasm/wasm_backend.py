@@ -1,7 +1,7 @@
 """Seeds tracked by the kernel for WebAssembly, while that of the CPU is compiled.
 
 It is the CUDA source, compiled beforehand: Wasmtime turns it into machine code within a tenth of a
-second, and it tracks a fourth as fast as a thread of the CPU's kernel, bit for bit the same. Its
+second, and it tracks a ninth as fast as a thread of the CPU's kernel, bit for bit the same. Its
 memory holds copies of the tables, whose rows it fills itself as streamlines come near. Called by
 :mod:`napari_tractography.tracking.backends` and, for previews, by the plugin.
 """
@@ -123,25 +123,44 @@ def _close() -> None:
     """Give all back before Python takes Wasmtime apart, which could not be told to then."""
     forget()
     _compiled.clear()
-    _engine.cache_clear()
+    _made_engine.cache_clear()
 
 
 # ------------------------------------------------------------------------------------------ modules
 
 
-@cache
 def _engine() -> wasmtime.Engine | None:
+    """Return what compiles modules; None where there is none, or no room for a memory."""
+    with _starting:  # one for all threads
+        return _made_engine()
+
+
+@cache
+def _made_engine() -> wasmtime.Engine | None:
     try:
         import wasmtime
-
-        atexit.register(_close)
-        return wasmtime.Engine()
     except (ImportError, OSError, RuntimeError) as error:
-        logger.info("Nothing stands in for kernels that are not compiled yet: %s", error)
+        logger.info("Nothing tracks while kernels are compiled: %s", error)
         return None
+    try:
+        engine = wasmtime.Engine()
+        # Four gigabytes of addresses are set aside for each memory, which a system may not give.
+        _new_memory(wasmtime.Store(engine))
+    except wasmtime.WasmtimeError as error:
+        logger.info("Nothing tracks while kernels are compiled: %s", error)
+        return None
+    atexit.register(_close)
+    return engine
 
 
-_lock = threading.Lock()
+def _new_memory(store: wasmtime.Store) -> wasmtime.Memory:
+    import wasmtime
+
+    pages = wasmtime.Limits(2 * BASE // PAGE, None)
+    return wasmtime.Memory(store, wasmtime.MemoryType(pages))
+
+
+_starting, _lock = threading.Lock(), threading.Lock()
 _compiled: dict[tuple[int, bool], Any] = {}
 _idle: list[_World] = []
 
@@ -186,9 +205,8 @@ class _World:
         import wasmtime
 
         self._module = _module(lmax, is_asymmetric)
-        self._store = wasmtime.Store(self._module_engine())
-        pages = wasmtime.Limits(2 * BASE // PAGE, None)
-        self._memory = wasmtime.Memory(self._store, wasmtime.MemoryType(pages))
+        self._store = wasmtime.Store(_engine())
+        self._memory = _new_memory(self._store)
         number = wasmtime.ValType.i32()
         signature = wasmtime.FuncType([number, number], [])
         # Wasmtime keeps the function for as long as the store, which is to go with this.
@@ -209,11 +227,6 @@ class _World:
         self._kept: dict[int, tuple[Any, int]] = {}  # arrays by their identity, and where they are
         self._rows: tuple[Any, dict[str, int]] | None = None
         self._values: tuple[NDArray[np.float32], int] | None = None
-
-    def _module_engine(self) -> wasmtime.Engine:
-        engine = _engine()
-        assert engine is not None
-        return engine
 
     def call(self, name: str, *arguments: int) -> None:
         """Call a function of the kernel; other threads of Python go on meanwhile."""
