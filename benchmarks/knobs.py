@@ -106,6 +106,15 @@ def changes(fod: nt.Fod) -> Iterator[Change]:
     for algorithm in ("sd_stream", "deterministic", "transport", "diffusion", "ifod2"):
         yield same(algorithm, algorithm=algorithm)
     yield same("transport, adaptive", algorithm="transport", adaptive=True)
+    directions = knobs_tckgen.largest(fod)
+    peaks = nt.Fod.from_peaks(directions, fod.grid.affine)
+    for algorithm in ("transport", "probabilistic", "deterministic", "sd_stream"):
+        yield f"peaks, {algorithm}", peaks, {"algorithm": algorithm}, {}
+    tensors = nt.Fod.from_tensors(knobs_tckgen.diffusion(directions)[0], fod.grid.affine)
+    for algorithm in ("deterministic", "sd_stream"):
+        yield f"tensors, {algorithm}", tensors, {"algorithm": algorithm}, {}
+    image = nt.Fod.from_image(np.asarray(fod.coefficients[..., 0]), fod.grid.affine)
+    yield "an image", image, {"algorithm": "deterministic"}, {}
 
 
 def within_45_degrees(current: np.ndarray, candidates: np.ndarray) -> Any:
