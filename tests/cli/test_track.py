@@ -309,13 +309,13 @@ def test_where_and_with_how_much_memory_to_track_is_handed_on(
     iter_chunks = engine.iter_chunks
 
     def noted(given: Any, execution: Execution, **more: Any) -> Any:
-        asked.append((execution.backend, execution.memory_limit, execution.early))
+        asked.append((execution.backend, execution.memory_limit))
         return iter_chunks(given, replace(execution, backend="cpu"), **more)
 
     monkeypatch.setattr(engine, "iter_chunks", noted)
     for limit in ([], ["--memory-limit", "0.25"]):
         assert track("--n-seeds", "5", "--backend", "cuda:all", *limit) == 0
-    assert asked == [("cuda:all", 0.8, False), ("cuda:all", 0.25, False)]
+    assert asked == [("cuda:all", 0.8), ("cuda:all", 0.25)]
 
 
 def test_older_output_survives_a_run_that_fails(folder: Path, track: Track) -> None:

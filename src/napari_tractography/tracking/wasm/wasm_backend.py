@@ -29,7 +29,7 @@ from ..cuda import source
 from ..execution import Execution
 from ..plan import Plan
 from ..report import Report
-from .modules import MODULES, code_of
+from .modules import MODULES, are_up_to_date, code_of
 
 if TYPE_CHECKING:
     import wasmtime
@@ -137,6 +137,9 @@ def _engine() -> wasmtime.Engine | None:
 
 @cache
 def _made_engine() -> wasmtime.Engine | None:
+    if not are_up_to_date():  # as with another algorithm than those there were
+        logger.warning("Nothing tracks while kernels are compiled: run scripts/wasm.py.")
+        return None
     try:
         import wasmtime
     except (ImportError, OSError, RuntimeError) as error:

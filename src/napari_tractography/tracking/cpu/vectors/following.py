@@ -69,39 +69,17 @@ def amplitude_along(field, state, n_corners, ux, uy, uz):
 
 
 @compiled
-def slope_in_space(field, state, ux, uy, uz):
-    """Return the gradient of that in space, per mm; of eight voxels."""
-    vx, vy, vz = to_voxel(field.to_voxel, state.x[0], state.y[0], state.z[0])
-    fx, fy, fz = vx - np.floor(vx), vy - np.floor(vy), vz - np.floor(vz)
-    gx, gy, gz = ZERO, ZERO, ZERO
-    for k in range(8):
-        row = state.lane_rows[0, k]
-        if row < 0:
-            continue
-        _, _, _, size, cosine = nearest_peak(field, row, ux, uy, uz)
-        value = size * to_the_eighth(cosine)
-        wx = fx if k >> 2 else ONE - fx
-        wy = fy if (k >> 1) & 1 else ONE - fy
-        wz = fz if k & 1 else ONE - fz
-        gx += (value if k >> 2 else -value) * wy * wz
-        gy += (value if (k >> 1) & 1 else -value) * wx * wz
-        gz += (value if k & 1 else -value) * wx * wy
-    matrix = field.to_voxel
-    return (
-        matrix[0, 0] * gx + matrix[1, 0] * gy + matrix[2, 0] * gz,
-        matrix[0, 1] * gx + matrix[1, 1] * gy + matrix[2, 1] * gz,
-        matrix[0, 2] * gx + matrix[1, 2] * gy + matrix[2, 2] * gz,
-    )
-
-
-@compiled
-def log_of_peaks(field, state, n_corners, ux, uy, uz, sx, sy, sz):
+def log_of_peaks(field, state, n_corners, ux, uy, uz, ahead, sx, sy, sz):
     """Return the FOD along a direction, and derivatives of its logarithm; see `along_axes`.
 
-    The vector s is added to its gradient: what `look_ahead` sees.
+    A vector is added to its gradient: what is seen so many mm `ahead`, by the gradient of the FOD
+    in space, or s where that is 0. It comes last.
     """
     ax, ay, az, bx, by, bz = tangents(ux, uy, uz)
     value, ga, gb, haa, hab, hbb = ZERO, ZERO, ZERO, ZERO, ZERO, ZERO
+    gx, gy, gz = ZERO, ZERO, ZERO  # per voxel; of eight voxels
+    vx, vy, vz = to_voxel(field.to_voxel, state.x[0], state.y[0], state.z[0])
+    fx, fy, fz = vx - np.floor(vx), vy - np.floor(vy), vz - np.floor(vz)
     for k in range(n_corners):
         row = state.lane_rows[0, k]
         if row < 0:
@@ -110,7 +88,8 @@ def log_of_peaks(field, state, n_corners, ux, uy, uz, sx, sy, sz):
         x, y, z, size, cosine = nearest_peak(field, row, ux, uy, uz)
         square = cosine * cosine
         sixth = square * square * square
-        value += weight * (size * to_the_eighth(cosine))
+        along = size * to_the_eighth(cosine)
+        value += weight * along
         first, second = weight * size * (sixth * cosine), weight * size * sixth
         pa, pb = x * ax + y * ay + z * az, x * bx + y * by + z * bz
         ga += first * pa
@@ -118,12 +97,25 @@ def log_of_peaks(field, state, n_corners, ux, uy, uz, sx, sy, sz):
         haa += second * pa * pa
         hab += second * pa * pb
         hbb += second * pb * pb
+        if ahead > ZERO:
+            wx = fx if k >> 2 else ONE - fx
+            wy = fy if (k >> 1) & 1 else ONE - fy
+            wz = fz if k & 1 else ONE - fz
+            gx += (along if k >> 2 else -along) * wy * wz
+            gy += (along if (k >> 1) & 1 else -along) * wx * wz
+            gz += (along if k & 1 else -along) * wx * wy
+    if ahead > ZERO:
+        matrix = field.to_voxel
+        sx = ahead * (matrix[0, 0] * gx + matrix[1, 0] * gy + matrix[2, 0] * gz)
+        sy = ahead * (matrix[0, 1] * gx + matrix[1, 1] * gy + matrix[2, 1] * gz)
+        sz = ahead * (matrix[0, 2] * gx + matrix[1, 2] * gy + matrix[2, 2] * gz)
     down = EIGHT * value  # the sphere bends away from its tangents
     sa, sb = sx * ax + sy * ay + sz * az, sx * bx + sy * by + sz * bz
-    return along_axes(
+    found = along_axes(
         value, EIGHT * ga, EIGHT * gb, FIFTY_SIX * haa - down, FIFTY_SIX * hab,
         FIFTY_SIX * hbb - down, sa, sb, ax, ay, az, bx, by, bz,
     )  # fmt: skip
+    return found, (sx, sy, sz)
 
 
 @compiled
@@ -134,14 +126,9 @@ def follow(field, settings, state, n_corners):
     """
     first_x, first_y, first_z = state.ux[0], state.uy[0], state.uz[0]
     ux, uy, uz = first_x, first_y, first_z
-    sx, sy, sz = ZERO, ZERO, ZERO
-    if n_corners > 1 and settings.look_ahead > ZERO:
-        sx, sy, sz = slope_in_space(field, state, ux, uy, uz)
-        ahead = settings.look_ahead
-        sx, sy, sz = ahead * sx, ahead * sy, ahead * sz
-    value, ax, ay, az, bx, by, bz, ga, gb, ha, hb = log_of_peaks(
-        field, state, n_corners, ux, uy, uz, sx, sy, sz
-    )
+    ahead = settings.look_ahead if n_corners > 1 else ZERO
+    found, seen = log_of_peaks(field, state, n_corners, ux, uy, uz, ahead, ZERO, ZERO, ZERO)
+    value, ax, ay, az, bx, by, bz, ga, gb, ha, hb = found
     if value < settings.min_amplitude or not value > ZERO:
         return LOW_AMPLITUDE
     step = adaptive_step(settings, ga, gb) if settings.adaptive else settings.step
@@ -151,9 +138,8 @@ def follow(field, settings, state, n_corners):
     time = left / np.float32(max(n_parts, 1))  # type: ignore[arg-type]
     for part in range(n_parts):
         if part:
-            value, ax, ay, az, bx, by, bz, ga, gb, ha, hb = log_of_peaks(
-                field, state, n_corners, ux, uy, uz, sx, sy, sz
-            )
+            found, _ = log_of_peaks(field, state, n_corners, ux, uy, uz, ZERO, *seen)
+            value, ax, ay, az, bx, by, bz, ga, gb, ha, hb = found
             if not value > ZERO:
                 break
         a, b = ga * growth(ha, time), gb * growth(hb, time)
