@@ -40,7 +40,7 @@ POINTER = "u4"  # of WebAssembly
 BASE = 1 << 20  # where tables begin: behind what the kernel itself keeps
 ALIGNED = 64
 PAGE = 1 << 16
-MOST_BYTES = 3 << 30  # of 4 GiB that there can be
+MOST_BYTES = 3 << 29  # of tables: addresses are then below 2 GiB, and fit a signed number
 ROWS_AT_ONCE = 1024  # that are brought; BROUGHT_AT_ONCE of entry.cpp
 # Of a batch: so many that a call takes some milliseconds, after which it may be cancelled, unless
 # they would take more memory.
@@ -226,9 +226,9 @@ class _World:
         self._exports = wasmtime.Instance(self._store, self._module, imports).exports(self._store)
         assert self._exports["__heap_base"].value(self._store) <= BASE
         self.end = BASE
-        self._fresh_end = 0  # after the tables of the first plan
+        self._fresh_end = 0  # behind the tables of the first plan
         self._kept: dict[int, tuple[Any, int]] = {}  # arrays by their identity, and where they are
-        self._rows: tuple[Any, dict[str, int]] | None = None
+        self._rows: dict[str, int] = {}  # where those of the table are
         self._values: tuple[NDArray[np.float32], int] | None = None
 
     def call(self, name: str, *arguments: int) -> None:
@@ -306,24 +306,17 @@ class _World:
     def is_for(self, plan: Plan) -> bool:
         """Tell whether it holds the FOD of a plan, and not too much besides."""
         is_small = self.end - self._fresh_end < SPARE_BYTES
-        return is_small and id(self._anchor_of(plan)) in self._kept
-
-    @staticmethod
-    def _anchor_of(plan: Plan) -> NDArray[Any]:
-        return plan.table.anchor
+        return is_small and id(plan.table.anchor) in self._kept
 
     def prepare(self, plan: Plan) -> None:
         """Put what a plan needs there."""
         field, regions, settings = plan.field, plan.regions, plan.settings
         is_vectors = plan.table.kernel == VECTORS
-        anchor = self._anchor_of(plan)
-        places = {}
-        if not is_vectors:
-            if id(anchor) not in self._kept:
-                self._rows = anchor, self.put_rows(field)
-            assert self._rows is not None
-            places = dict(self._rows[1])
+        anchor = plan.table.anchor
+        if not is_vectors and id(anchor) not in self._kept:
+            self._rows = self.put_rows(field)
         self._kept.setdefault(id(anchor), (anchor, 0))
+        places = dict(self._rows)
         for name in source.VECTOR_TABLES if is_vectors else source.TABLES:
             if name not in FILLED_THERE:
                 places[name] = self.put_kept(getattr(field, name))
@@ -349,7 +342,7 @@ class _World:
 
     def track(self, first: int, last: int, first_stream: int) -> Tractogram:
         """Track a batch of seeds."""
-        plan, settings, n = self._plan, self.settings, last - first
+        plan, settings, n = self._plan, self._plan.settings, last - first
         n_blocks = n * self._blocks_a_seed
         while True:
             places, shapes = self._batch(n, n_blocks, first + first_stream)
@@ -384,16 +377,11 @@ class _World:
             points_are_finite=True,  # each is in a voxel of the image
         )
 
-    @property
-    def settings(self) -> Any:
-        """Those of the plan."""
-        return self._plan.settings
-
     def _batch(
         self, n: int, n_blocks: int, first_stream: int
     ) -> tuple[dict[str, int], dict[str, tuple[tuple[int, ...], str]]]:
         """Make room for a batch behind the tables; return where its arrays are, and what."""
-        settings = self.settings
+        settings = self._plan.settings
         shapes = source.batch_arrays(
             n,
             endpoints=settings.endpoints,
