@@ -1,9 +1,11 @@
-"""The Numba kernel that follows peaks and tensors: one streamline after the other.
+"""The Numba kernel that follows peaks and tensors: N_LANES streamlines side by side.
 
-It has the arguments of ``track_block`` of the other kernel, :mod:`..kernel`, and shares regions,
-lengths, stop reasons and recording with it; of the state of the lanes it uses the first. There is
-one for all algorithms and interpolations, half as long to compile as one of those. Its twin is the
-CUDA source with VECTORS defined. Called by :mod:`napari_tractography.tracking.cpu.cpu_backend`.
+Voxels are looked up and steps are taken for one lane after the other; what takes long, eigenvectors
+and turns up a gradient, is done by vector instructions. It has the arguments of ``track_block`` of
+the other kernel, :mod:`..kernel`, and shares lanes, regions, lengths, stop reasons and recording
+with it. There is one for all algorithms and interpolations, half as long to compile as one of
+those. Its twin is the CUDA source with VECTORS defined. Called by
+:mod:`napari_tractography.tracking.cpu.cpu_backend`.
 """
 
 from __future__ import annotations
@@ -12,11 +14,13 @@ from functools import cache
 
 import numpy as np
 
-from ....runtime.compiling import OPTIONS, bound, cached, compiled
+from ....runtime.compiling import OPTIONS, bound, cached, compiled, inlined
 from ...codes import MAX_LENGTH, NEAREST, SEED_WITHOUT_FOD, START_GIVEN
-from ..cells import ONE, ZERO, to_voxel
+from ..cells import to_voxel
 from ..constraints.regions import visit_regions
-from ..lanes import FORCED, N_BEGUN, N_POINTS
+from ..draw import EVERY, NONE
+from ..lanes import BUSY, FORCED, N_BEGUN, N_LANES, N_POINTS
+from ..llvm import lowest_bit
 from ..streamline import (
     begin_halves,
     begin_streamline,
@@ -25,78 +29,59 @@ from ..streamline import (
     keep_points,
     nearest_voxel,
 )
-from .choice import arrive, arrive_in_blocks, begin_along, next_vector
+from .choice import arrive, arrive_in_blocks, begin_along, next_vectors
 from .field import BLOCK_MISSING, UNFINISHED
 
-NOTHING_FORCED = np.int64(0)
+BIT = np.uint32(1)
 
 
-def track_half_by(field, settings, regions, scratch, state, n_corners):
-    """Track one half of lane 0 from beginning to end; return the reason why it ends."""
-    step, reason = settings.step, MAX_LENGTH
-    steps, since = np.int64(state.steps[0]), np.int64(state.since_recorded[0])
-    slot, heading = np.int64(state.cursor[0]), np.int64(state.cursor_step[0])
+@inlined
+def move(field, settings, regions, state, lane):
+    """Take the next step of a lane; return the reason to stop there, or 0."""
+    step = settings.step
+    if settings.adaptive:
+        step = state.step[lane]
+        if state.length[lane] + step > state.max_length[lane]:
+            return MAX_LENGTH
+    x = state.x[lane] + step * state.ux[lane]
+    y = state.y[lane] + step * state.uy[lane]
+    z = state.z[lane] + step * state.uz[lane]
+    vx, vy, vz = to_voxel(field.to_voxel, x, y, z)
+    voxel = nearest_voxel(field, vx, vy, vz)
+    if voxel != state.voxel[lane] and not enter_voxel(field, state, lane, voxel):
+        return np.int64(state.reason[lane])
+    state.x[lane], state.y[lane], state.z[lane] = x, y, z
+    state.length[lane] += step
+    state.steps[lane] += 1
+    if state.since_recorded[lane] == 0:
+        state.cursor[lane] += state.cursor_step[lane]
     every = settings.max_steps + 1 if settings.endpoints else settings.record_every
-    forced = state.progress[FORCED] != NOTHING_FORCED
-    while steps < state.max_steps[0]:
-        if steps or not forced:
-            if arrive(field, settings, scratch, state, n_corners, ONE):
-                reason = np.int64(state.reason[0])  # type: ignore[assignment]
-                break
-            state.steps[0] = steps
-            why = next_vector(field, settings, state, n_corners)
-            if why:
-                reason = why
-                break
-        if settings.adaptive:
-            step = state.step[0]
-            if state.length[0] + step > state.max_length[0]:
-                break
-        x = state.x[0] + step * state.ux[0]
-        y = state.y[0] + step * state.uy[0]
-        z = state.z[0] + step * state.uz[0]
-        vx, vy, vz = to_voxel(field.to_voxel, x, y, z)
-        voxel = nearest_voxel(field, vx, vy, vz)
-        if voxel != state.voxel[0] and not enter_voxel(field, state, 0, voxel):
-            reason = np.int64(state.reason[0])  # type: ignore[assignment]
-            break
-        state.x[0], state.y[0], state.z[0] = x, y, z
-        state.length[0] += step
-        steps += 1
-        if since == 0:
-            slot += heading
-        since = 0 if since + 1 == every else since + 1  # type: ignore[assignment]
-        point = state.points[0, slot]
-        point[0], point[1], point[2] = x, y, z
-        if regions.roles.shape[0]:
-            why = visit_regions(regions, state, 0, state.half[0], False, x, y, z)
-            if why:
-                reason = why
-                break
-    state.cursor[0] = slot
-    state.steps[0] = steps
-    return reason
+    since = state.since_recorded[lane] + 1
+    state.since_recorded[lane] = 0 if since == every else since
+    point = state.points[lane, state.cursor[lane]]
+    point[0], point[1], point[2] = x, y, z
+    if regions.roles.shape[0]:
+        reason = visit_regions(regions, state, lane, state.half[lane], False, x, y, z)
+        if reason:
+            return reason
+    return MAX_LENGTH if state.steps[lane] >= state.max_steps[lane] else 0
 
 
-track_half = compiled(track_half_by)
-track_half_in_blocks = compiled(bound(track_half_by, arrive=arrive_in_blocks))
-
-
-def find_start_by(field, settings, scratch, state, n_corners, seed_directions):
-    """Find the start direction of lane 0, which is at its seed; return whether there is one."""
-    if arrive(field, settings, scratch, state, n_corners, ONE):
+def find_start_by(field, settings, state, n_corners, lane, seed_directions):
+    """Find the start direction of a lane, which is at its seed; return whether there is one."""
+    if arrive(field, settings, state, n_corners, lane):
         return False
     if settings.start == START_GIVEN:
-        seed = state.seed[0]
-        state.ux[0], state.uy[0], state.uz[0] = (
+        seed = state.seed[lane]
+        state.ux[lane], state.uy[lane], state.uz[lane] = (
             seed_directions[seed, 0],
             seed_directions[seed, 1],
             seed_directions[seed, 2],
         )
-    elif not begin_along(field, settings, state, n_corners):
+    elif not begin_along(field, settings, state, n_corners, lane):
         return False
-    start = state.start_direction[0]
-    start[0], start[1], start[2] = state.ux[0], state.uy[0], state.uz[0]
+    start = state.start_direction[lane]
+    start[0], start[1], start[2] = state.ux[lane], state.uy[lane], state.uz[lane]
     return True
 
 
@@ -128,60 +113,90 @@ def track_block(
     are UNFINISHED, and nothing else is noted of them.
     """
     common = state.progress
-    n_begun, n_points = common[N_BEGUN], common[N_POINTS]
-    room = points.shape[0] - state.points.shape[1]
+    busy, n_begun, n_points = np.uint32(common[BUSY]), common[N_BEGUN], common[N_POINTS]
+    room = points.shape[0] - N_LANES * state.points.shape[1]
     n_corners = 1 if settings.interpolation == NEAREST else 8
-    while n_begun < order.shape[0] and n_points <= room and not cancelled[0]:
-        this = order[n_begun]
-        n_begun += 1
-        state.seed[0] = this
-        x, y, z = positions[this, 0], positions[this, 1], positions[this, 2]
-        reason = begin_streamline(
-            field, settings, regions, scratch, state, n_corners, 0, x, y, z, streams[this]
-        )
-        state.reason[0] = 0
-        if not reason and not find_start(
-            field, settings, scratch, state, n_corners, seed_directions
-        ):
-            reason = SEED_WITHOUT_FOD
-            if state.reason[0] == BLOCK_MISSING:
+    while True:
+        idle, ended = EVERY & ~busy, NONE
+        while idle and n_begun < order.shape[0]:
+            this = order[n_begun]
+            n_begun += 1
+            lane = lowest_bit(idle)
+            state.seed[lane] = this
+            x, y, z = positions[this, 0], positions[this, 1], positions[this, 2]
+            reason = begin_streamline(
+                field, settings, regions, scratch, state, n_corners, lane, x, y, z, streams[this]
+            )
+            state.reason[lane] = 0
+            if not reason and not find_start(
+                field, settings, state, n_corners, lane, seed_directions
+            ):
+                reason = SEED_WITHOUT_FOD
+                if state.reason[lane] == BLOCK_MISSING:
+                    counts[this] = UNFINISHED
+                    continue
+            if reason:
+                tally[reason] += 1
+                continue
+            idle &= idle - BIT
+            busy |= BIT << np.uint32(lane)
+            reason = begin_halves(field, settings, regions, state, n_corners, lane, x, y, z)
+            if reason:
+                state.reason[lane] = reason
+                ended |= BIT << np.uint32(lane)
+        if not busy or n_points > room or cancelled[0]:
+            break
+        turning = busy & ~ended & ~np.uint32(common[FORCED])
+        common[FORCED] = 0
+        left = turning
+        while left:
+            lane = lowest_bit(left)
+            left &= left - BIT
+            if arrive(field, settings, state, n_corners, lane):
+                ended |= BIT << np.uint32(lane)
+        turning &= ~ended
+        if turning:
+            ended |= next_vectors(field, settings, state, n_corners, turning)
+        left = busy & ~ended
+        while left:
+            lane = lowest_bit(left)
+            left &= left - BIT
+            reason = move(field, settings, regions, state, lane)
+            if reason:
+                state.reason[lane] = reason
+                ended |= BIT << np.uint32(lane)
+        while ended:
+            lane = lowest_bit(ended)
+            ended &= ended - BIT
+            this, why = state.seed[lane], np.int64(state.reason[lane])
+            x, y, z = positions[this, 0], positions[this, 1], positions[this, 2]
+            under_way, rejected, length = end_half(
+                field, settings, regions, state, n_corners, lane, why, x, y, z
+            )
+            if under_way:
+                continue
+            busy &= ~(BIT << np.uint32(lane))
+            forward, backward = state.half_reasons[lane, 0], state.half_reasons[lane, 1]
+            if forward == BLOCK_MISSING or backward == BLOCK_MISSING:
                 counts[this] = UNFINISHED
                 continue
-        if reason:
-            tally[reason] += 1
-            continue
-        common[FORCED] = NOTHING_FORCED
-        reason = begin_halves(field, settings, regions, state, n_corners, 0, x, y, z)
-        under_way, rejected, length = True, 0, ZERO
-        while under_way:
-            if not reason:
-                reason = track_half(field, settings, regions, scratch, state, n_corners)
-            common[FORCED] = NOTHING_FORCED
-            under_way, rejected, length = end_half(
-                field, settings, regions, state, n_corners, 0, reason, x, y, z
-            )
-            reason = 0
-        forward, backward = state.half_reasons[0, 0], state.half_reasons[0, 1]
-        if forward == BLOCK_MISSING or backward == BLOCK_MISSING:
-            counts[this] = UNFINISHED
-            continue
-        if rejected:
-            tally[rejected] += 1
-            continue
-        count = 0
-        if state.half_steps[0, 0] + state.half_steps[0, 1]:
-            count = keep_points(settings, state, 0, points, n_points)
-        tally[forward] += 1
-        if count or backward != forward:
-            tally[backward] += 1
-        firsts[this] = n_points
-        counts[this] = count
-        lengths[this] = length
-        reasons[this, 0] = backward
-        reasons[this, 1] = forward
-        n_points += count
-    common[N_BEGUN], common[N_POINTS] = n_begun, n_points
-    return n_begun == order.shape[0]
+            if rejected:
+                tally[rejected] += 1
+                continue
+            count = 0
+            if state.half_steps[lane, 0] + state.half_steps[lane, 1]:
+                count = keep_points(settings, state, lane, points, n_points)
+            tally[forward] += 1
+            if count or backward != forward:
+                tally[backward] += 1
+            firsts[this] = n_points
+            counts[this] = count
+            lengths[this] = length
+            reasons[this, 0] = backward
+            reasons[this, 1] = forward
+            n_points += count
+    common[BUSY], common[N_BEGUN], common[N_POINTS] = busy, n_begun, n_points
+    return not busy
 
 
 @cache
@@ -189,8 +204,6 @@ def vector_kernel(in_blocks=False):
     """Return `track_block`, compiled when it first runs, for a VectorField or a BlockField."""
     kernel = bound(track_block)
     if in_blocks:
-        kernel = bound(
-            track_block, track_half=track_half_in_blocks, find_start=find_start_in_blocks
-        )
+        kernel = bound(track_block, arrive=arrive_in_blocks, find_start=find_start_in_blocks)
     kernel.__qualname__ += "_blocks" if in_blocks else "_vectors"
     return cached(**OPTIONS)(kernel)
