@@ -48,7 +48,7 @@ def test_reference_counting_is_off_in_all_of_the_kernel():
     }
     dispatchers["track_block"] = the_kernel()
     assert {
-        "track_half",
+        "next_vectors",
         "draw_directions",
         "fill_row",
         "step_on",
