@@ -1,7 +1,6 @@
 """When compiled loops work on what is drawn, in place of NumPy: where they are compiled already.
 
-A live preview has half a million points, which a third of a frame went to. Called for the colours
-and the places of points.
+A live preview has half a million points. Called for the colours and the places of points.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ from numpy.typing import NDArray
 from ..streamlines import compiled_loops
 from ..tracking import kernels
 
-FEWEST = 50_000  # points; of less NumPy is as fast, by what calls take
+FEWEST = 50_000  # points; with less, NumPy takes less than a millisecond
 
 
 def may_loop(points: NDArray[np.float32]) -> bool:

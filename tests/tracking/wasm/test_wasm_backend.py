@@ -263,6 +263,12 @@ def test_what_one_plan_leaves_behind_does_not_reach_the_next(monkeypatch: Any) -
     for angle in (20.0, 45.0, 60.0, 20.0):
         assert_same(plan_of(fod, seeds, TrackingParameters(**BASE, max_angle_deg=angle)))  # type: ignore[arg-type]
     assert len(made) == 1
+    (world,) = wasm_backend._idle
+    ends = []
+    for _ in range(3):  # a batch takes the place of the one before
+        assert_same(plan_of(fod, seeds, TrackingParameters(**BASE)))  # type: ignore[arg-type]
+        ends.append(world.end)
+    assert len(set(ends)) == 1
     other = random_fod(8, shape=(9, 8, 7))
     for which in (other, fod, other):
         plan = plan_of(which, Seeds.from_fod(which, 40), TrackingParameters(**BASE))  # type: ignore[arg-type]

@@ -201,6 +201,11 @@ def _bytes_of(plan: Plan) -> int:
     return sum(array.nbytes for array in (*field, fractions) if isinstance(array, np.ndarray))
 
 
+def _which(array: NDArray[Any]) -> tuple[Any, ...]:
+    """Return what tells an array that is kept from others: plans have new views of the same."""
+    return array.ctypes.data, array.shape, array.strides, array.dtype.str
+
+
 class _World:
     """A kernel with a memory of its own, for one thread at a time."""
 
@@ -225,9 +230,10 @@ class _World:
         imports = [given[str(each.name)] for each in self._module.imports]
         self._exports = wasmtime.Instance(self._store, self._module, imports).exports(self._store)
         assert self._exports["__heap_base"].value(self._store) <= BASE
-        self.end = BASE
-        self._fresh_end = 0  # behind the tables of the first plan
-        self._kept: dict[int, tuple[Any, int]] = {}  # arrays by their identity, and where they are
+        self.end = self._tables_end = BASE
+        self._first_end = 0  # behind the tables of the first plan
+        self._kept: dict[Any, tuple[Any, int]] = {}  # arrays, and where they are; see `_which`
+        self._anchor: NDArray[Any] | None = None  # of the table of the plans that it tracks
         self._rows: dict[str, int] = {}  # where those of the table are
         self._values: tuple[NDArray[np.float32], int] | None = None
 
@@ -264,9 +270,10 @@ class _World:
 
     def put_kept(self, array: NDArray[Any]) -> int:
         """Add an array unless it is there."""
-        if id(array) not in self._kept:
-            self._kept[id(array)] = array, self.put(array)
-        return self._kept[id(array)][1]
+        which = _which(array)
+        if which not in self._kept:
+            self._kept[which] = array, self.put(array)
+        return self._kept[which][1]
 
     def put_rows(self, field: Field) -> dict[str, int]:
         """Make room for the rows of a table, to be filled as they are read."""
@@ -305,17 +312,18 @@ class _World:
 
     def is_for(self, plan: Plan) -> bool:
         """Tell whether it holds the FOD of a plan, and not too much besides."""
-        is_small = self.end - self._fresh_end < SPARE_BYTES
-        return is_small and id(plan.table.anchor) in self._kept
+        is_small = self._tables_end - self._first_end < SPARE_BYTES
+        return is_small and self._anchor is plan.table.anchor
 
     def prepare(self, plan: Plan) -> None:
         """Put what a plan needs there."""
         field, regions, settings = plan.field, plan.regions, plan.settings
         is_vectors = plan.table.kernel == VECTORS
         anchor = plan.table.anchor
-        if not is_vectors and id(anchor) not in self._kept:
+        self.end = self._tables_end  # where a batch was before
+        if not is_vectors and self._anchor is not anchor:
             self._rows = self.put_rows(field)
-        self._kept.setdefault(id(anchor), (anchor, 0))
+        self._anchor = anchor
         places = dict(self._rows)
         for name in source.VECTOR_TABLES if is_vectors else source.TABLES:
             if name not in FILLED_THERE:
@@ -323,7 +331,8 @@ class _World:
         of_regions = {name: self.put_kept(getattr(regions, name)) for name in source.REGION_TABLES}
         of_regions["fractions"] = self.put_kept(regions.tissues.fractions)
         pack = source.pack_vector_field if is_vectors else source.pack_field
-        self._fresh_end = self._fresh_end or self.end
+        self._tables_end = self.end
+        self._first_end = self._first_end or self.end
         self._structures = tuple(
             self.put(packed)
             for packed in (
