@@ -74,6 +74,7 @@ OURS: dict[str, dict[str, Any]] = {
     "probabilistic, as iFOD1": {"look_ahead_voxels": 0.0, "lobe_deg": 0.0},
     "transport, a voxel ahead": {"look_ahead_voxels": 1.0},
     "transport, not ahead": {"look_ahead_voxels": 0.0},
+    "transport, in all lobes": {"min_roundness": 0.0},
     "diffusion, a voxel ahead": {
         "look_ahead_voxels": 1.0,
         "gamma_voxels": 1.0,

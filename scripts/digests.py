@@ -28,7 +28,7 @@ FILE = Path(__file__).resolve().parents[1] / "tests" / "digests.json"
 NAMES = tuple(row.name for row in ALGORITHMS)
 USERS = {
     name: {row.name for row in ALGORITHMS if name in row.own_parameters}
-    for name in ("adaptive", "look_ahead_mm", "lobe_deg")
+    for name in ("adaptive", "look_ahead_mm", "lobe_deg", "min_roundness")
 }
 ADAPTIVE = USERS["adaptive"]
 SPREAD_MM = 3.0
@@ -90,6 +90,8 @@ def cases(algorithms: tuple[str, ...]) -> Iterator[tuple[str, dict[str, Any], st
             "ahead": {"look_ahead_mm": 2.0},
             "lobe": {"lobe_deg": 10.0},
             "lobe, ahead": {"lobe_deg": 10.0, "look_ahead_mm": 2.0},
+            "round": {"min_roundness": 0.8},
+            "round, ahead": {"min_roundness": 0.8, "look_ahead_mm": 2.0},
         }
         for name, changes in own.items():
             if all(a in USERS[field] for field in changes):

@@ -326,3 +326,19 @@ def test_truths_of_the_data_folder_have_seeds_in_their_bundles(
     for k, pair in enumerate(made[0].ends_of):  # bundles reach their ends
         centres = made[0].fod.grid.to_mm(np.argwhere(made[0].filled[k] > 0))
         assert all(made[0].ends[end].holds(centres).any() for end in pair)
+
+
+def test_transport_joins_the_ends_of_bundles_that_cross_at_a_small_angle(
+    battery: ModuleType, truths: ModuleType
+) -> None:
+    """At 30 degrees they are one lobe, whose top leads from one to the other."""
+    made = truths.make(truths.synthetic()["crossing30"], 100)
+    side, top = (
+        truths.score(made, battery.ours({"algorithm": "transport", **more})(made))
+        for more in ({}, {"min_roundness": 0.0})
+    )
+    assert side.n_streamlines > 90
+    assert side.valid_share > 0.7
+    assert side.invalid_share < 0.15
+    assert top.valid_share < 0.2
+    assert top.invalid_share > 0.7

@@ -337,3 +337,100 @@ def test_looking_ahead_is_of_no_effect_in_nearest_voxels():
     parameters = TrackingParameters(algorithm="transport", interpolation="nearest")
     ahead = parameters.replace(look_ahead_mm=1.0)
     assert track(fod, seeds, parameters).digest() == track(fod, seeds, ahead).digest()
+
+
+SIDE, ACROSS = np.array([1.0, 0.0, 0.0]), np.array([0.0, 1.0, 0.0])
+
+
+def fused(degrees: float) -> Fod:
+    """Two lobes in the plane of x and z, either so far from z, the same everywhere."""
+    angle = np.radians(degrees)
+    one, other = (mises_fisher(12.0, np.sin(a) * SIDE + np.cos(a) * UP) for a in (angle, -angle))
+    return homogeneous(lambda units: one(units) + other(units), side=9)
+
+
+def settled(fod: Fod, start: np.ndarray, **changes: object) -> np.ndarray:
+    """The direction at which transport comes to rest, from a start direction."""
+    parameters = TrackingParameters(
+        algorithm="transport",
+        **{
+            "step_mm": 0.05, "max_angle_deg": 90.0, "gamma": 20.0, "min_amplitude": 0.0,
+            "start": "given", "direction": "forward", "max_length_mm": 1.0, **changes,
+        },
+    )  # fmt: skip
+    points = track(fod, Seeds.at([[4.0, 4.0, 4.0]], [start]), parameters).points
+    return unit_steps(points[-2:-1], points[-1:])[0]
+
+
+def aside(along: float, across: float = 0.0) -> np.ndarray:
+    """A unit vector that is turned from z by some degrees towards x and y."""
+    a, b = np.tan(np.radians([along, across]))
+    return np.array([a, b, 1.0]) / np.linalg.norm([a, b, 1.0])
+
+
+@pytest.mark.parametrize("start", [8.0, -8.0, 5.0])
+def test_in_a_wide_lobe_a_line_keeps_its_side(start):
+    """Of two bundles that cross at 20 degrees there is one lobe, whose top is between both."""
+    fod = fused(10.0)
+    kept = settled(fod, aside(start, 6.0), min_roundness=0.8)
+    np.testing.assert_allclose(kept, aside(start), atol=0.015)  # but turns to its ridge
+    np.testing.assert_allclose(settled(fod, aside(start, 6.0)), UP, atol=2e-3)
+
+
+@pytest.mark.parametrize("roundness", [0.3, 0.5, 0.7, 0.8, 0.9])
+def test_the_roundness_of_a_lobe_is_that_of_its_second_derivatives(roundness):
+    """By differences of log f in float64, half a degree apart."""
+    fod = fused(9.0)
+    step = np.radians(0.5)
+
+    def log_f(along, across):
+        unit = np.array([np.tan(along), np.tan(across), 1.0])
+        unit /= np.linalg.norm(unit)
+        return np.log(fod.sample_matrix(unit[None]) @ fod.values[0].astype(float))[0]
+
+    here = np.radians(3.0)
+    side = log_f(here + step, 0) - 2 * log_f(here, 0) + log_f(here - step, 0)
+    across = log_f(here, step) - 2 * log_f(here, 0) + log_f(here, -step)
+    assert abs(side / across - roundness) > 0.03, "too near to tell"
+    rest = settled(fod, aside(3.0), min_roundness=roundness)
+    stays = side / across < roundness
+    np.testing.assert_allclose(rest, aside(3.0) if stays else UP, atol=2e-3)
+
+
+def test_in_a_round_lobe_all_is_as_without():
+    fod = fused(0.0)
+    one, other = (settled(fod, aside(9.0, 4.0), min_roundness=r) for r in (0.0, 0.8))
+    np.testing.assert_array_equal(one, other)
+    np.testing.assert_allclose(one, UP, atol=2e-3)
+
+
+def test_a_direction_on_the_flank_of_a_wide_lobe_turns():
+    """It is of neither bundle: log f is steeper than one standard deviation from a round top."""
+    fod = fused(10.0)
+    found = settled(fod, aside(32.0), min_roundness=0.8)
+    angle = np.degrees(np.arctan2(found @ SIDE, found @ UP))
+    assert 5.0 < angle < 27.0
+    assert abs(found @ ACROSS) < 2e-3
+
+
+def test_what_is_ahead_turns_a_line_in_a_wide_lobe_as_it_would_across():
+    """The FOD grows to the side by s a mm: du/dt = look_ahead s - bend u, with the bend across."""
+    slope, far_mm, time = 0.05, 0.5, 0.1
+    one = fused(10.0).coefficients[0, 0, 0].astype(float)
+    weights = 1 + slope * (np.arange(9.0) - 4)
+    fod = Fod(np.broadcast_to(weights[:, None, None, None] * one, (9, 9, 9, 45)), np.eye(4))
+    turned = settled(
+        fod,
+        UP,
+        min_roundness=0.8,
+        look_ahead_mm=far_mm,
+        step_mm=0.01,
+        max_length_mm=0.01,
+        gamma=time / 0.01,
+    )
+    step = np.radians(0.5)
+    units = np.array([[0, np.sin(a), np.cos(a)] for a in (-step, 0, step)])
+    log_f = np.log(fod.sample_matrix(units) @ one)
+    bend = -(log_f[0] - 2 * log_f[1] + log_f[2]) / step**2
+    angle = np.arctan2(turned @ SIDE, turned @ UP)
+    assert angle == pytest.approx(far_mm * slope * (1 - np.exp(-bend * time)) / bend, rel=0.01)

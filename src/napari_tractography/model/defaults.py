@@ -99,6 +99,7 @@ class Suited:
 
 # Parameters that mean something where the amplitudes of an FOD are known between directions.
 OF_FODS = ("look_ahead_mm", "lobe_deg")
+OF_LOBES = ("min_roundness",)  # where they are known all around
 
 
 def follows_fod(row: Algorithm, kind: InputKind) -> bool:
@@ -111,7 +112,10 @@ def follows_fod(row: Algorithm, kind: InputKind) -> bool:
 
 def has_effect(name: str, parameters: Any, kind: InputKind) -> bool:
     """Tell whether a parameter means something to the algorithm in an input of that kind."""
-    is_known = name not in OF_FODS or follows_fod(parameters.row, kind)
+    row = parameters.row
+    is_known = name not in OF_FODS or follows_fod(row, kind)
+    if name in OF_LOBES:
+        is_known = kind.kernel_for(row.among_vectors) == COEFFICIENTS
     return parameters.uses(name) and is_known
 
 
@@ -130,6 +134,7 @@ LABELS = {
     "gamma": "drift {:g} per mm",
     "look_ahead_mm": "looking ahead {:g}",
     "lobe_deg": "lobes from {:g} degrees on",
+    "min_roundness": "roundness {:g}",
     "min_amplitude": "minimum amplitude {:g}",
     "min_length_mm": "minimum length {:g}",
     "max_length_mm": "maximum length {:g}",
@@ -198,6 +203,8 @@ def _find(fod: FodLike, row: Algorithm) -> Suited:
         drift["look_ahead_mm"] = rounded(row.look_ahead_voxels * voxel_mm)
     if row.lobe_deg and follows_fod(row, kind):
         drift["lobe_deg"] = row.lobe_deg
+    if row.min_roundness and kind.kernel_for(row.among_vectors) == COEFFICIENTS:
+        drift["min_roundness"] = row.min_roundness
     return Suited(
         voxel_mm=voxel_mm,
         strong_amplitude=strong,
@@ -216,6 +223,7 @@ def _find(fod: FodLike, row: Algorithm) -> Suited:
             "gamma": f"{row.gamma_voxels:g} per voxel",
             "look_ahead_mm": f"{row.look_ahead_voxels:g} voxel{'s' * (row.look_ahead_voxels > 1)}",
             "lobe_deg": f"with {row.name}",
+            "min_roundness": f"with {row.name}",
             "min_amplitude": why,
             "min_length_mm": f"{shortest:g} voxels",
             "max_length_mm": f"{longest:g} voxels",

@@ -262,6 +262,18 @@ class TrackingParameters:
         "all directions of the cone.",
         by_fod="10",
     )
+    min_roundness: float = parameter(
+        0.0,
+        label="Roundness",
+        minimum=0.0,
+        maximum=1.0,
+        increment=0.05,
+        help="Keeps lines in their bundle where two cross at so small an angle that their lobes of "
+        "the FOD are one, wide in the plane of both: in a lobe less round than this, lines do not "
+        "turn along its wide side. The roundness is the curvature of the logarithm of the FOD "
+        "along that side over that across, 1 of a single bundle. 0 turns in all lobes.",
+        by_fod="0.8",
+    )
     samples: int = parameter(
         4,
         label="Samples",

@@ -241,6 +241,7 @@ class Settings(NamedTuple):
     gamma_noise: np.float32
     look_ahead: np.float32  # mm
     lobe_cosine: np.float32  # of the angle up to which directions are of any lobe; 0 without lobes
+    min_roundness: np.float32  # of a lobe along whose wide side lines turn
     adaptive: bool
     key_0: np.uint64
     key_1: np.uint64

@@ -235,6 +235,7 @@ def kernel_settings(
     angle = math.radians(parameters.max_angle_deg if reach_deg is None else reach_deg)
     part_mm = parameters.step_mm / parameters.parts
     keeps_lobe = parameters.lobe_deg > 0 and parameters.uses("lobe_deg")
+    min_roundness = parameters.min_roundness if parameters.uses("min_roundness") else 0.0
     return codes.Settings(
         algorithm=parameters.row.code,
         interpolation=INTERPOLATIONS[parameters.interpolation],
@@ -263,6 +264,7 @@ def kernel_settings(
         gamma_noise=np.float32(parameters.gamma_noise),
         look_ahead=np.float32(parameters.look_ahead_mm),
         lobe_cosine=np.float32(math.cos(math.radians(parameters.lobe_deg)) if keeps_lobe else 0.0),
+        min_roundness=np.float32(min_roundness),
         adaptive=parameters.adaptive and parameters.uses("adaptive"),
         key_0=np.uint64(parameters.random_seed & 0xFFFFFFFF),
         key_1=np.uint64(parameters.random_seed >> 32),

@@ -66,5 +66,6 @@ class Algorithm:
     gamma_voxels: float = 0.0
     look_ahead_voxels: float = 0.0
     lobe_deg: float = 0.0  # that suits an FOD; 0 where it means nothing
+    min_roundness: float = 0.0  # the same
     draws: bool = True  # whether directions are drawn: tracking again from a point leads elsewhere
     own_parameters: tuple[str, ...] = ()  # that mean something to this algorithm and not to all

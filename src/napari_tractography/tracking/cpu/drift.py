@@ -68,7 +68,9 @@ def along_axes(value, ga, gb, haa, hab, hbb, sa, sb, ax, ay, az, bx, by, bz):
     ax, ay, az, bx, by, bz
         The axes: unit vectors, tangents.
     ga, gb, ha, hb
-        First and second derivative along each.
+        First and second derivative along each; along a it bends less.
+    sa
+        What was added to its gradient, along a.
     """
     ga, gb = ga / value, gb / value
     haa = haa / value - ga * ga
@@ -93,6 +95,7 @@ def along_axes(value, ga, gb, haa, hab, hbb, sa, sb, ax, ay, az, bx, by, bz):
     return (
         value, cx, cy, cz, dx, dy, dz,
         cosine * ga + sine * gb, cosine * gb - sine * ga, mean + HALF * size, mean - HALF * size,
+        cosine * (sa / value) + sine * (sb / value),
     )  # fmt: skip
 
 

@@ -164,7 +164,7 @@ def turn_some(field, settings, scratch, state, first, lanes, looks):
     low, turning, part = NONE, lanes, 0
     while turning:
         stay()
-        value, ax, ay, az, bx, by, bz, ga, gb, ha, hb = log_fod(
+        value, ax, ay, az, bx, by, bz, ga, gb, ha, hb, sa = log_fod(
             field.shifts, settings, state.coefficients[:, first:], ux, uy, uz, sx, sy, sz
         )
         if part == 0:
@@ -176,7 +176,9 @@ def turn_some(field, settings, scratch, state, first, lanes, looks):
                 where = some_booleans_of(lanes)
                 store_to(state.step, first, select(where, length, load_some(state.step, first)))
         turning &= bits_of(value > ZERO)
-        a, b = ga * growth(ha, time), gb * growth(hb, time)
+        keeps = keeps_its_side(settings, ga, ha, hb, sa)
+        a = select(keeps, sa, ga) * growth(select(keeps, hb, ha), time)
+        b = gb * growth(hb, time)
         if noise:
             some = turning
             while some:
@@ -209,6 +211,21 @@ def turn_some(field, settings, scratch, state, first, lanes, looks):
 
 
 @inlined
+def keeps_its_side(settings, ga, ha, hb, sa):
+    """Tell where a lobe is so wide that a direction keeps its place along its wide side.
+
+    As where two bundles cross at so small an angle that their lobes are one, wide in the plane of
+    both. Its top leads to neither; where a line came from is all that tells which of the two it
+    follows, and only what it sees ahead turns it there. But the slope of log f is not to be steeper
+    than it is at one standard deviation from the top of a round lobe: such a direction is of
+    neither.
+    """
+    own, bend = ga - sa, ZERO - hb
+    wide = (bend > ZERO) & (ZERO - ha < settings.min_roundness * bend) & (own * own <= bend)
+    return wide & (filled_some(settings.min_roundness) > ZERO)
+
+
+@inlined
 def parts_of(whole, longest):
     """Return in how many parts of a length at most vectors are cut, and the length of each."""
     n_parts = ZERO - floors(ZERO - whole / longest)
@@ -228,8 +245,8 @@ def log_fod(shifts, settings, coefficients, ux, uy, uz, sx, sy, sz):
         The FOD.
     ax, ay, az, bx, by, bz
         The principal axes of the second derivatives: unit vectors, tangents at u.
-    ga, gb, ha, hb
-        First and second derivative along each.
+    ga, gb, ha, hb, sa
+        See `along_axes`.
     """
     value, gx, gy, gz, hxx, hxy, hxz, hyz, hzz = derivatives_of_some(
         shifts, coefficients, ux, uy, uz

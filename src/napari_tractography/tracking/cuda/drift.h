@@ -5,9 +5,10 @@
 #include "tangents.h"
 
 // The FOD at a unit vector, and the first and second derivatives of its logarithm along their
-// principal axes a and b, tangents there.
+// principal axes a and b, tangents there; a is that along which it bends less. `sa` is what was added
+// to its gradient, along a.
 struct LogFod {
-    float value, ax, ay, az, bx, by, bz, ga, gb, ha, hb;
+    float value, ax, ay, az, bx, by, bz, ga, gb, ha, hb, sa;
 };
 
 // The integral of exp(curvature t) over the time, by exp(2 t) - 1 = e (e + 2) with e = exp(t) - 1.
@@ -42,7 +43,7 @@ DEVICE float adaptive_step(const Settings& settings, const LogFod& f)
 // the principal axes of its second derivatives.
 DEVICE LogFod along_axes(float value, const Slopes& s, float sa, float sb, const Tangents& t)
 {
-    LogFod f = {0.0f, t.ax, t.ay, t.az, t.bx, t.by, t.bz, 0.0f, 0.0f, 0.0f, 0.0f};
+    LogFod f = {0.0f, t.ax, t.ay, t.az, t.bx, t.by, t.bz, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f};
     if (!(value > 0.0f)) return f;
     float ga = s.ga / value, gb = s.gb / value;
     float haa = s.haa / value - ga * ga;
@@ -76,6 +77,7 @@ DEVICE LogFod along_axes(float value, const Slopes& s, float sa, float sb, const
     f.gb = cosine * gb - sine * ga;
     f.ha = mean + 0.5f * size;
     f.hb = mean - 0.5f * size;
+    f.sa = cosine * (sa / value) + sine * (sb / value);
     return f;
 }
 

@@ -51,6 +51,14 @@ DEVICE LogFod log_fod(const Settings& settings, const AnyFod& fod, float ux, flo
     return along_axes(value, all, sa, sb, t);
 }
 
+// Tell whether a lobe is so wide that a direction keeps its place along its wide side; see
+// keeps_its_side() of cpu/langevin.py.
+DEVICE bool keeps_its_side(const Settings& settings, const LogFod& f)
+{
+    float own = f.ga - f.sa, bend = 0.0f - f.hb;
+    return settings.min_roundness > 0.0f && bend > 0.0f && 0.0f - f.ha < settings.min_roundness * bend && own * own <= bend;
+}
+
 // Choose the next direction, and the length of the step; see the table of algorithms.
 DEVICE int langevin_direction(const Field& field, const Settings& settings,
                               Interpolant& interpolant, StreamlineState& state,
@@ -87,7 +95,9 @@ DEVICE int langevin_direction(const Field& field, const Settings& settings,
             f = log_fod(settings, own_fod(), ux, uy, uz, s);
             if (!(f.value > 0.0f)) break;
         }
-        float a = f.ga * growth(f.ha, time), b = f.gb * growth(f.hb, time);
+        bool keeps = keeps_its_side(settings, f);
+        float a = (keeps ? f.sa : f.ga) * growth(keeps ? f.hb : f.ha, time);
+        float b = f.gb * growth(f.hb, time);
         if (settings.algorithm == DIFFUSION) {
             float p, q;
             gaussians(settings, stream, (unsigned int)state.steps, (unsigned int)part,

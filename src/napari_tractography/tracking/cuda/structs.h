@@ -99,6 +99,7 @@ struct Settings {
     float gamma_noise;
     float look_ahead;  // mm
     float lobe_cosine;  // of the angle up to which directions are of any lobe; 0 without lobes
+    float min_roundness;  // of a lobe along whose wide side lines turn
     int adaptive;
     unsigned int key_0;
     unsigned int key_1;

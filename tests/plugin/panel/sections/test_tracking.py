@@ -205,6 +205,7 @@ def test_among_peaks_transport_alone_looks_ahead(open_model: Any) -> None:
     assert control(panel, "algorithm").value == "transport"  # it suits peaks
     assert not panel.session.tracking.not_default
     assert "look_ahead_mm" in shown()
+    assert "min_roundness" not in shown()  # which is of an FOD all around
     control(panel, "algorithm").value = "probabilistic"
     assert not {"look_ahead_mm", "lobe_deg"} & shown()
     assert panel.session.tracking.not_default == {"algorithm": "transport"}
