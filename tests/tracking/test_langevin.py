@@ -434,3 +434,12 @@ def test_what_is_ahead_turns_a_line_in_a_wide_lobe_as_it_would_across():
     bend = -(log_f[0] - 2 * log_f[1] + log_f[2]) / step**2
     angle = np.arctan2(turned @ SIDE, turned @ UP)
     assert angle == pytest.approx(far_mm * slope * (1 - np.exp(-bend * time)) / bend, rel=0.01)
+
+
+def test_a_line_turns_out_of_the_dip_between_two_lobes():
+    """However flat it is there: log f bends up along the side, and no bundle runs along it."""
+    fod = fused(32.0)
+    found, without = (settled(fod, aside(4.0), min_roundness=r) for r in (0.8, 0.0))
+    angles = [np.degrees(np.arctan2(unit @ SIDE, unit @ UP)) for unit in (found, without)]
+    assert angles[0] > 10.0  # where it bends down
+    assert angles[1] == pytest.approx(32.0, abs=3.0)

@@ -1,4 +1,7 @@
-"""Transport: the direction turns up the gradient of log f, without noise."""
+"""Transport: the direction turns up the gradient of log f, without noise.
+
+But not along the wide side of a lobe that is of two bundles, which cross at a small angle.
+"""
 
 from __future__ import annotations
 

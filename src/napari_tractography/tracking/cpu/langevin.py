@@ -10,6 +10,8 @@ log f is taken as the quadratic function of the tangent plane that its gradient 
 derivatives give, for which the dynamics is solved exactly: local linearisation (Ozaki, Statistica
 Sinica 2, 1992), stable for any step. The FOD is that at the beginning of the step.
 
+With `min_roundness`, transport does not turn along the wide side of a lobe, see `keeps_its_side`.
+
 With `look_ahead`, f is that at x + look_ahead u, to first order: a turn by a small angle leads
 aside by look_ahead times it, so that look_ahead times the gradient in space is added to that on the
 sphere. Lines are then held where f is large, as those are that are drawn by whole arcs (Tournier,
@@ -216,13 +218,13 @@ def keeps_its_side(settings, ga, ha, hb, sa):
 
     As where two bundles cross at so small an angle that their lobes are one, wide in the plane of
     both. Its top leads to neither; where a line came from is all that tells which of the two it
-    follows, and only what it sees ahead turns it there. But the slope of log f is not to be steeper
-    than it is at one standard deviation from the top of a round lobe: such a direction is of
-    neither.
+    follows, and only what it sees ahead turns it there. But it turns out of a dip between lobes,
+    where log f bends up, and where the slope is steeper than at one standard deviation from the top
+    of a round lobe: such a direction is of neither bundle.
     """
-    own, bend = ga - sa, ZERO - hb
-    wide = (bend > ZERO) & (ZERO - ha < settings.min_roundness * bend) & (own * own <= bend)
-    return wide & (filled_some(settings.min_roundness) > ZERO)
+    own, wide, narrow = ga - sa, ZERO - ha, ZERO - hb
+    is_wide = (wide >= ZERO) & (wide < settings.min_roundness * narrow)
+    return is_wide & (own * own <= narrow)
 
 
 @inlined

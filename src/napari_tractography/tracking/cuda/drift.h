@@ -5,8 +5,8 @@
 #include "tangents.h"
 
 // The FOD at a unit vector, and the first and second derivatives of its logarithm along their
-// principal axes a and b, tangents there; a is that along which it bends less. `sa` is what was added
-// to its gradient, along a.
+// principal axes a and b, tangents there; a is that along which it bends less. `sa` is what was
+// added to its gradient, along a.
 struct LogFod {
     float value, ax, ay, az, bx, by, bz, ga, gb, ha, hb, sa;
 };

@@ -55,8 +55,8 @@ DEVICE LogFod log_fod(const Settings& settings, const AnyFod& fod, float ux, flo
 // keeps_its_side() of cpu/langevin.py.
 DEVICE bool keeps_its_side(const Settings& settings, const LogFod& f)
 {
-    float own = f.ga - f.sa, bend = 0.0f - f.hb;
-    return settings.min_roundness > 0.0f && bend > 0.0f && 0.0f - f.ha < settings.min_roundness * bend && own * own <= bend;
+    float own = f.ga - f.sa, wide = 0.0f - f.ha, narrow = 0.0f - f.hb;
+    return wide >= 0.0f && wide < settings.min_roundness * narrow && own * own <= narrow;
 }
 
 // Choose the next direction, and the length of the step; see the table of algorithms.
