@@ -97,9 +97,9 @@ class Suited:
         return f"Defaults for voxels of {voxel}: {', '.join(parts)}."
 
 
-# Parameters that mean something where the amplitudes of an FOD are known between directions.
-OF_FODS = ("look_ahead_mm", "lobe_deg")
-OF_LOBES = ("min_roundness",)  # where they are known all around
+def has_lobes(row: Algorithm, kind: InputKind) -> bool:
+    """Tell whether the FOD that an algorithm follows is known all around."""
+    return kind.kernel_for(row.among_vectors) == COEFFICIENTS
 
 
 def follows_fod(row: Algorithm, kind: InputKind) -> bool:
@@ -107,16 +107,17 @@ def follows_fod(row: Algorithm, kind: InputKind) -> bool:
 
     It may be made of the peaks near a direction, along which it is known.
     """
-    return kind.kernel_for(row.among_vectors) == COEFFICIENTS or row.among_vectors == "followed"
+    return has_lobes(row, kind) or row.among_vectors == "followed"
+
+
+# Parameters that do not mean something in all that is given, and where they do.
+MEANT_BY = {"look_ahead_mm": follows_fod, "lobe_deg": follows_fod, "min_roundness": has_lobes}
 
 
 def has_effect(name: str, parameters: Any, kind: InputKind) -> bool:
     """Tell whether a parameter means something to the algorithm in an input of that kind."""
-    row = parameters.row
-    is_known = name not in OF_FODS or follows_fod(row, kind)
-    if name in OF_LOBES:
-        is_known = kind.kernel_for(row.among_vectors) == COEFFICIENTS
-    return parameters.uses(name) and is_known
+    is_meant = MEANT_BY.get(name)
+    return parameters.uses(name) and (is_meant is None or is_meant(parameters.row, kind))
 
 
 def _is_at_limit(parameters: Any) -> bool:
@@ -203,7 +204,7 @@ def _find(fod: FodLike, row: Algorithm) -> Suited:
         drift["look_ahead_mm"] = rounded(row.look_ahead_voxels * voxel_mm)
     if row.lobe_deg and follows_fod(row, kind):
         drift["lobe_deg"] = row.lobe_deg
-    if row.min_roundness and kind.kernel_for(row.among_vectors) == COEFFICIENTS:
+    if row.min_roundness and has_lobes(row, kind):
         drift["min_roundness"] = row.min_roundness
     return Suited(
         voxel_mm=voxel_mm,

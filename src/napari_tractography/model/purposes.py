@@ -100,7 +100,7 @@ READING = (
     "30 degrees they are one lobe with lmax 8; by its width 73% of transport's lines are valid "
     "there and 19% invalid, where 1% and 91% are if they turn to its top, and 12% and 67% of "
     "probabilistic ones. At 20 degrees the same holds without the noise of a scan, 85% and 10%. "
-    "With it such a lobe is no wider than one of one bundle; lines come out in the other, and "
+    "With it such a lobe is hardly wider than one of one bundle; lines come out in the other, and "
     "probabilistic ones that do not look ahead, as iFOD1's, are wrong less often, since fewer of "
     "them arrive at all. Of the slanted lesion 60% should be passed."
 )
