@@ -70,6 +70,7 @@ OURS: dict[str, dict[str, Any]] = {
     "probabilistic, a voxel ahead": {"look_ahead_voxels": 1.0},
     "probabilistic, two voxels ahead": {"look_ahead_voxels": 2.0},
     "probabilistic, not ahead": {"look_ahead_voxels": 0.0},
+    "probabilistic, not by roundness": {"min_roundness": 0.0},
     "probabilistic, all lobes": {"lobe_deg": 0.0},
     "probabilistic, as iFOD1": {"look_ahead_voxels": 0.0, "lobe_deg": 0.0},
     "transport, a voxel ahead": {"look_ahead_voxels": 1.0},

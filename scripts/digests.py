@@ -85,13 +85,14 @@ def cases(algorithms: tuple[str, ...]) -> Iterator[tuple[str, dict[str, Any], st
     for a, i in itertools.product(algorithms, interpolations):
         for name, changes in more.items():
             yield f"{a} {i} {name}", {"algorithm": a, "interpolation": i, **changes}, "none"
+        lobe = {"lobe_deg": 10.0} if a in USERS["lobe_deg"] else {}
         own: dict[str, dict[str, Any]] = {
             "adaptive": {"adaptive": True},
             "ahead": {"look_ahead_mm": 2.0},
             "lobe": {"lobe_deg": 10.0},
             "lobe, ahead": {"lobe_deg": 10.0, "look_ahead_mm": 2.0},
-            "round": {"min_roundness": 0.8},
-            "round, ahead": {"min_roundness": 0.8, "look_ahead_mm": 2.0},
+            "round": {"min_roundness": 0.8, **lobe},
+            "round, ahead": {"min_roundness": 0.8, "look_ahead_mm": 2.0, **lobe},
         }
         for name, changes in own.items():
             if all(a in USERS[field] for field in changes):

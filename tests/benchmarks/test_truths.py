@@ -328,17 +328,18 @@ def test_truths_of_the_data_folder_have_seeds_in_their_bundles(
         assert all(made[0].ends[end].holds(centres).any() for end in pair)
 
 
-def test_transport_joins_the_ends_of_bundles_that_cross_at_a_small_angle(
-    battery: ModuleType, truths: ModuleType
+@pytest.mark.parametrize("algorithm", ["transport", "probabilistic"])
+def test_ends_of_bundles_that_cross_at_a_small_angle_are_joined(
+    algorithm: str, battery: ModuleType, truths: ModuleType
 ) -> None:
     """At 30 degrees they are one lobe, whose top leads from one to the other."""
     made = truths.make(truths.synthetic()["crossing30"], 100)
     side, top = (
-        truths.score(made, battery.ours({"algorithm": "transport", **more})(made))
+        truths.score(made, battery.ours({"algorithm": algorithm, **more})(made))
         for more in ({}, {"min_roundness": 0.0})
     )
     assert side.n_streamlines > 90
-    assert side.valid_share > 0.7
-    assert side.invalid_share < 0.15
-    assert top.valid_share < 0.2
-    assert top.invalid_share > 0.7
+    assert side.valid_share > 0.6
+    assert side.invalid_share < 0.2
+    assert top.valid_share < 0.3
+    assert top.invalid_share > 0.5

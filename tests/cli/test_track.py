@@ -159,7 +159,7 @@ def test_where_nothing_is_selected_one_sentence_says_why(
     assert main([*few, "--min-length", "190"]) == 2
     assert "No streamlines from 20 seeds" in capsys.readouterr().err
     assert caplog.messages == []
-    assert main([*few, "--min-length", "60"]) == 0
+    assert main([*few, "--min-length", "90"]) == 0
     (told,) = caplog.messages
     assert "of 20 streamlines were accepted of 20 seeds: allow more seeds" in told
 
@@ -271,12 +271,12 @@ def test_without_flags_the_parameters_suit_the_fod_and_it_says_so(
     assert main(words) == 0
     wanted = nt.TrackingParameters.for_fod(nt.load_fod("fod.nii.gz"))
     assert nt.Recipe.load("b.json").parameters == wanted
-    assert "Defaults for voxels of 2 mm: step 0.4 mm (voxel / 5)" in capsys.readouterr().out
+    assert "Defaults for voxels of 2 mm: step 0.55 mm (0.275 voxel)" in capsys.readouterr().out
     assert main([*words, "--max-angle", "45", "--min-amplitude", "0.05"]) == 0
     wanted = wanted.replace(max_angle_deg=45.0, min_amplitude=0.05)
     assert nt.Recipe.load("b.json").parameters == wanted
     told = capsys.readouterr().out
-    assert "step 0.4 mm" in told
+    assert "step 0.55 mm" in told
     assert "minimum amplitude" not in told
     assert "radius" not in told
 

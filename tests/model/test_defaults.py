@@ -54,11 +54,12 @@ def test_the_summary_says_where_values_come_from_and_leaves_out_those_of_the_per
     text = suited.summary(TrackingParameters.for_fod(fod))
     for part in (
         "voxels of 1.25 mm",
-        "step 0.25 mm (voxel / 5)",
-        "smallest radius 0.625 mm (0.5 voxel)",
-        "a cone of 23.1 degrees",
+        "step 0.344 mm (0.275 voxel)",
+        "smallest radius 0.688 mm (0.55 voxel)",
+        "a cone of 29 degrees",
         "looking ahead 2.19 mm (1.75 voxels)",
         "lobes from 10 degrees on (with probabilistic)",
+        "roundness 0.8 (with probabilistic)",
         "minimum amplitude 0.1 (the FOD is scaled as MRtrix3's)",
         "minimum length 6.25 mm (5 voxels)",
         "maximum length 125 mm (100 voxels)",
@@ -82,7 +83,7 @@ def test_the_summary_says_where_values_come_from_and_leaves_out_those_of_the_per
 def test_a_radius_that_no_cone_has_at_a_tiny_step_is_told():
     fod = spheres([0.5] * 10)
     text = suited_to(fod).summary(TrackingParameters.for_fod(fod, step_mm=0.0103))
-    assert "radius 0.59 mm in place of 0.625, which no cone has at this step: it is 1 deg" in text
+    assert "radius 0.59 mm in place of 0.688, which no cone has at this step: it is 1 deg" in text
     assert "so a cone" not in text
     text = suited_to(fod).summary(TrackingParameters.for_fod(fod, min_radius_mm=1.0))
     assert "cone" not in text
@@ -123,5 +124,5 @@ def test_peaks_and_tensors_have_defaults_of_their_own():
     round_ones = Fod.from_tensors(np.tile([1.1, 1, 1, 0, 0, 0.0], (3, 1, 1, 1)) * 1e-3, AFFINE)
     assert suited_to(round_ones).strong_amplitude < 0.1
     parameters = TrackingParameters.for_fod(round_ones)
-    assert (parameters.step_mm, parameters.min_amplitude) == (0.25, 0.1)
+    assert (parameters.step_mm, parameters.min_amplitude) == (0.344, 0.1)
     assert "FA" in suited_to(round_ones).summary(parameters)

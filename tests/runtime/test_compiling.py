@@ -53,7 +53,6 @@ def test_what_a_module_imports_counts_and_what_that_imports():
     langevin = named(KERNEL, "napari_tractography.tracking.cpu.langevin")
     assert langevin - kernel == {
         "tracking/cpu/langevin.py",
-        "tracking/cpu/drift.py",
         "model/algorithms/diffusion.py",
     }
 

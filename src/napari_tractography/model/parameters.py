@@ -61,9 +61,9 @@ class TrackingParameters:
         maximum=10.0,
         increment=0.05,
         slider=(0.05, 2.0),
-        help="Distance between successive points; a fifth of a voxel suits most data.",
+        help="Distance between successive points; a fifth to a third of a voxel suits most data.",
         section="main",
-        by_fod="a fifth of the voxel size, or what suits the algorithm",
+        by_fod="a fifth of the voxel size, or what suits the algorithm: 0.275 if probabilistic",
     )
     max_angle_deg: float = parameter(
         45.0,
@@ -258,7 +258,7 @@ class TrackingParameters:
         help="Keeps lines in their lobe of the FOD, which those of bundles that cross come near: "
         "directions this far from its axis and less count in any case, others where the FOD half "
         "way to the axis is well above the mean of what it is at both ends, as within one lobe. "
-        "The axis follows the largest amplitudes that a line meets. Smaller is stricter; 0 takes "
+        "The axis turns to the top of the lobe as the line goes on. Smaller is stricter; 0 takes "
         "all directions of the cone.",
         by_fod="10",
     )
@@ -270,8 +270,10 @@ class TrackingParameters:
         increment=0.05,
         help="Keeps lines in their bundle where two cross at so small an angle that their lobes of "
         "the FOD are one, wide in the plane of both: in a lobe less round than this, lines do not "
-        "turn along its wide side. The roundness is the curvature of the logarithm of the FOD "
-        "along that side over that across, 1 of a single bundle. 0 turns in all lobes.",
+        "turn along its wide side, and probabilistic ones draw directions no further along it from "
+        "their axis than `lobe_deg`, without which it means nothing to them. The roundness is the "
+        "curvature of the logarithm of the FOD along that side over that across, 1 of a single "
+        "bundle. 0 turns in all lobes.",
         by_fod="0.8",
     )
     samples: int = parameter(

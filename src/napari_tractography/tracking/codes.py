@@ -80,9 +80,11 @@ UNIT_20 = np.float32(2.0**-20)
 MARGIN = np.float32(1.0001)  # far above rounding
 # Two directions are of one lobe where the square of the amplitude half way between them is at least
 # BULGE times the product of theirs. An axis does not count for directions further than ASTRAY from
-# it, and moves by at most ONWARD at once.
+# it. In a step it turns by at most STRIDE radians along each principal axis of log f.
 BULGE = np.float32(1.1)
-ASTRAY, ONWARD = (np.float32(math.cos(math.radians(degrees))) for degrees in (53.0, 23.0))
+ASTRAY = np.float32(math.cos(math.radians(53.0)))
+STRIDE = np.float32(0.2)
+NO_SLOPE = np.float32(1e-30)  # what a slope and a bend are taken for that are 0
 SURELY = np.float32(1.001)  # above the rounding of a sum and of what it is compared with
 ABOVE = np.float32(1.0 + 2.0**-9)  # so that rounding to a half float leaves it a bound
 # An FOD may have this many times its largest value on `sphere_points` between them: by Bernstein's
@@ -241,6 +243,8 @@ class Settings(NamedTuple):
     gamma_noise: np.float32
     look_ahead: np.float32  # mm
     lobe_cosine: np.float32  # of the angle up to which directions are of any lobe; 0 without lobes
+    lobe_width: np.float32  # twice the sine of half that angle
+    cone_width: np.float32  # and of half the cone's
     min_roundness: np.float32  # of a lobe along whose wide side lines turn
     adaptive: bool
     key_0: np.uint64

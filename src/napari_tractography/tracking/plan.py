@@ -234,7 +234,7 @@ def kernel_settings(
     """
     angle = math.radians(parameters.max_angle_deg if reach_deg is None else reach_deg)
     part_mm = parameters.step_mm / parameters.parts
-    keeps_lobe = parameters.lobe_deg > 0 and parameters.uses("lobe_deg")
+    lobe = math.radians(parameters.lobe_deg) if parameters.uses("lobe_deg") else 0.0
     min_roundness = parameters.min_roundness if parameters.uses("min_roundness") else 0.0
     return codes.Settings(
         algorithm=parameters.row.code,
@@ -263,7 +263,9 @@ def kernel_settings(
         gamma=np.float32(parameters.gamma),
         gamma_noise=np.float32(parameters.gamma_noise),
         look_ahead=np.float32(parameters.look_ahead_mm),
-        lobe_cosine=np.float32(math.cos(math.radians(parameters.lobe_deg)) if keeps_lobe else 0.0),
+        lobe_cosine=np.float32(math.cos(lobe) if lobe > 0 else 0.0),
+        lobe_width=np.float32(2.0 * math.sin(0.5 * lobe)),
+        cone_width=np.float32(2.0 * math.sin(0.5 * angle)),
         min_roundness=np.float32(min_roundness),
         adaptive=parameters.adaptive and parameters.uses("adaptive"),
         key_0=np.uint64(parameters.random_seed & 0xFFFFFFFF),

@@ -45,7 +45,7 @@ def test_a_cone_or_a_radius_that_was_chosen_is_not_suited() -> None:
     assert not {"min_radius_mm", "max_angle_deg"} & set(values.suited)
     values = TrackingValues(COARSE, chosen={"min_radius_mm": 1.5})
     assert values.parameters().min_radius_mm == 1.5
-    assert values.parameters().max_angle_deg == pytest.approx(15.32, abs=0.01)
+    assert values.parameters().max_angle_deg == pytest.approx(21.13, abs=0.01)
 
 
 def test_an_impossible_value_is_told_and_may_be_put_right() -> None:

@@ -22,8 +22,8 @@ LARGEST = {
     "probabilistic, trilinear": (78_000, 76),
     "deterministic, nearest": (127_500, 1386),
     "deterministic, trilinear": (130_500, 1319),
-    "sd_stream, nearest": (145_000, 110),
-    "sd_stream, trilinear": (148_000, 76),
+    "sd_stream, nearest": (145_000, 118),
+    "sd_stream, trilinear": (148_000, 84),
     "ifod2, nearest": (90_000, 76),
     "ifod2, trilinear": (95_500, 76),
     "diffusion, nearest": (126_000, 110),
@@ -61,10 +61,10 @@ SPECIAL = [
             id=f"{algorithm.lower()} among vectors",
         )
         for algorithm, size in (
-            ("PROBABILISTIC", 244_000),
-            ("DETERMINISTIC", 244_000),
-            ("SD_STREAM", 244_000),
-            ("TRANSPORT", 123_500),
+            ("PROBABILISTIC", 85_000),
+            ("DETERMINISTIC", 85_000),
+            ("SD_STREAM", 85_000),
+            ("TRANSPORT", 63_000),
         )
     ),
     pytest.param(
@@ -75,7 +75,7 @@ SPECIAL = [
             "-DAHEAD=1",
             "-DONE_LOBE=1",
         ),
-        84_500,
+        107_500,
         76,
         id="probabilistic, as for_fod has it",
     ),

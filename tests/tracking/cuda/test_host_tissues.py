@@ -78,7 +78,10 @@ CASES = [
     pytest.param({"algorithm": "ifod2", "backtrack": True, "crop_at_gmwmi": True}, id="ifod2 back"),
     pytest.param({"algorithm": "sd_stream", "crop_at_gmwmi": True}, id="sd_stream"),
     pytest.param({"min_probability": 0.2, "max_length_mm": 15.0}, id="strict"),
-    pytest.param({"lobe_deg": 10.0, "backtrack": True, "max_angle_deg": 60.0}, id="in its lobe"),
+    pytest.param(
+        {"lobe_deg": 10.0, "min_roundness": 0.9, "backtrack": True, "max_angle_deg": 60.0},
+        id="in its lobe",
+    ),
 ]
 
 

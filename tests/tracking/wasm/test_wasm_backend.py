@@ -98,8 +98,8 @@ OPTIONS = {
         "ahead": {"look_ahead_mm": 3.0},
         "lobe": {"lobe_deg": 10.0},
         "lobe and ahead": {"look_ahead_mm": 3.0, "lobe_deg": 5.0},
-        "round": {"min_roundness": 0.8},
-        "round and ahead": {"look_ahead_mm": 3.0, "min_roundness": 0.95},
+        "round": {"lobe_deg": 10.0, "min_roundness": 0.8},
+        "round and ahead": {"look_ahead_mm": 3.0, "lobe_deg": 5.0, "min_roundness": 0.95},
     },
 }
 

@@ -13,7 +13,10 @@ ROW = Algorithm(
     cuda_source='#include "probabilistic.h"',
     side_by_side=True,
     among_vectors="drawn",
+    step_voxels=0.275,
+    radius_voxels=0.55,
     look_ahead_voxels=1.75,
     lobe_deg=10.0,
-    own_parameters=("look_ahead_mm", "lobe_deg"),
+    min_roundness=0.8,
+    own_parameters=("look_ahead_mm", "lobe_deg", "min_roundness"),
 )

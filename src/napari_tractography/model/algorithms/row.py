@@ -59,8 +59,11 @@ class Algorithm:
     among_vectors: str = ""
     starts_at_peak: bool = False  # whether along the peak that the start direction leads up to
     curved: bool = False  # whether steps are arcs
-    step_voxels: float = 0.2  # the step that suits an FOD
-    cone_deg: float = 0.0  # that suits that step; 0 where it follows from the smallest radius
+    # That suit an FOD which is known all around: the step, and the smallest radius, or 0 for that
+    # of its kind; or the cone that suits that step.
+    step_voxels: float = 0.2
+    radius_voxels: float = 0.0
+    cone_deg: float = 0.0
     # gamma_voxels, look_ahead_voxels: the drift, per voxel, and how far to look ahead, that suit an
     # FOD; 0 where they mean nothing.
     gamma_voxels: float = 0.0

@@ -57,7 +57,7 @@ from .cells import (
     row_of,
     to_voxel,
 )
-from .draw import arrive, draw_starts, lanes_below_cone_mass, random_words, turn_of
+from .draw import arrive, draw_starts, lanes_below_cone_mass, random_words
 from .lanes import (
     AHEAD,
     AMPLE,
@@ -87,7 +87,7 @@ from .memory import acquire, number_at, stay, store, store_to
 from .sphere.cones import allowed_lanes, face, make_positive, positive
 from .sphere.evaluation import values_of_lanes
 from .sphere.headings import mirrored
-from .sphere.tangents import normalised, tangents
+from .sphere.tangents import normalised, tangents, turn_of
 
 BIT, NONE = np.uint32(1), np.uint32(0)
 TWO = np.float32(2)

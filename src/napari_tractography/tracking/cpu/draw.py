@@ -7,8 +7,8 @@ FIRST_PROPOSALS the cone is sampled, to see whether any amplitude reaches the fl
 SECOND_PROPOSALS the largest amplitude of the cone becomes the bound; and after MAX_PROPOSALS, by
 which time a cone has next to nothing above the floor, the direction of the largest is taken.
 
-With `lobe` directions in another lobe than the line's own are drawn anew, see
-`lanes_in_another_lobe`: where another bundle crosses its own a line does not change over.
+With `lobe` directions that are not of the line's own lobe are drawn anew, see :mod:`.lobes`: where
+another bundle crosses its own a line does not change over.
 
 With `look_ahead` the first direction that is drawn may be passed over, see `lanes_that_fade`.
 
@@ -23,10 +23,7 @@ import numpy as np
 from ...model.philox import MULTIPLIER_0, MULTIPLIER_1, ROUNDS, WEYL_0, WEYL_1
 from ...runtime.compiling import inlined, kept
 from ..codes import (
-    ASTRAY,
-    BULGE,
     CLIP,
-    COSINE,
     EDGE_VOXEL,
     EVERYWHERE,
     FIRST_PROPOSALS,
@@ -36,11 +33,9 @@ from ..codes import (
     MARGIN,
     MAX_PROPOSALS,
     NO_FOD,
-    ONWARD,
     PROPOSALS_A_BLOCK,
     PURPOSE_START,
     SECOND_PROPOSALS,
-    SINE,
     SURELY,
     TWO_PI,
     UNIT_20,
@@ -73,6 +68,7 @@ from .llvm import (
     to_floats,
     widened,
 )
+from .lobes import lanes_of_another_lobe, point_of_lobe, see_lobes
 from .memory import stay, store, store_to
 from .sphere.cones import (
     allowed_lanes,
@@ -91,7 +87,7 @@ from .sphere.peaks import (
     sample_amplitudes,
     squared_slope,
 )
-from .sphere.tangents import tangents
+from .sphere.tangents import tangents, turn_of
 
 MUL_0 = np.uint64(MULTIPLIER_0)
 MUL_1 = np.uint64(MULTIPLIER_1)
@@ -106,7 +102,7 @@ AT_ONCE = min(N_LANES, FIRST_PROPOSALS // PROPOSALS_A_BLOCK)
 FIRST_OF_ALL = np.uint32((1 << AT_ONCE) - 1)
 # Lanes that propose again in the next pass, of all and of those on their way; more do so at once.
 # A pass costs those on their way more than a proposal; others propose many times.
-FEW, FEW_ON_THEIR_WAY = 5 * N_LANES // 8, 7 * N_LANES // 16
+FEW, FEW_ON_THEIR_WAY = 5 * N_LANES // 8, 5 * N_LANES // 16
 
 
 @inlined
@@ -140,22 +136,6 @@ def random_words(settings, state, block):
         settings.key_1,
     )
     return narrowed(w0), narrowed(w1), narrowed(w2), narrowed(w3)
-
-
-@inlined
-def turn_of(t):
-    """Return cosine and sine of 2 pi t, for t from -1/2 to 1/2; numbers or vectors."""
-    square = t * t
-    sine = SINE[0] * square + SINE[1]
-    sine = sine * square + SINE[2]
-    sine = sine * square + SINE[3]
-    sine = t * (sine * square + SINE[4])
-    cosine = COSINE[0] * square + COSINE[1]
-    cosine = cosine * square + COSINE[2]
-    cosine = cosine * square + COSINE[3]
-    cosine = cosine * square + COSINE[4]
-    cosine = cosine * square + COSINE[5]
-    return ONE - TWO * sine * sine, TWO * sine * cosine
 
 
 @inlined
@@ -194,13 +174,20 @@ def draw_directions(field, settings, scratch, state, n_corners, drawing):
         face(field, scratch, state, turned, ux, uy, uz)
     x, y, z, here, chosen, rejected = ux, uy, uz, bound, NONE, NONE
     on_their_way = ~bits_of(starting)
+    if settings.lobe_cosine > ZERO:
+        see_lobes(field, settings, state, trying & on_their_way & bits_of(n_proposals == 0))
     while True:
         stay()  # else all coefficients would be loaded ahead of the loop, and put on the stack
         drawn = booleans_of(chosen)
         words = random_words(settings, state, n_proposals >> 1)
         for attempt in range(PROPOSALS_A_BLOCK):
             first, second = words[2 * attempt], words[2 * attempt + 1]
-            a, b, c = point_of(first, second, height)
+            if settings.lobe_cosine > ZERO:
+                a, b, c = point_of_lobe(settings, state, starting, first, second, height)
+                inside = ~drawn & (c >= ONE - height)
+            else:
+                a, b, c = point_of(first, second, height)
+                inside = ~drawn
             qx, qy, qz = (
                 a * ax + b * bx + c * ux,
                 a * ay + b * by + c * uy,
@@ -209,7 +196,7 @@ def draw_directions(field, settings, scratch, state, n_corners, drawing):
             amplitude = values_of_lanes(field.shifts, state.coefficients, qx, qy, qz)
             amplitude = positive(settings, amplitude)
             chance = to_floats(as_ints(((first & 4095) << 12) | (second & 4095))) * UNIT_24
-            taken = (amplitude >= settings.min_amplitude) & (chance * bound < amplitude) & ~drawn
+            taken = (amplitude >= settings.min_amplitude) & (chance * bound < amplitude) & inside
             if field.allowed.size:
                 asked = trying & bits_of(taken & ~starting)
                 allowed = allowed_lanes(field, scratch, state, asked, qx, qy, qz)
@@ -251,7 +238,7 @@ def draw_directions(field, settings, scratch, state, n_corners, drawing):
             looking &= bits_of(n_proposals < np.uint32(MAX_PROPOSALS))
             look_far(field, settings, scratch, state, n_corners, looking)
         if settings.lobe_cosine > ZERO:
-            chosen &= ~lanes_in_another_lobe(field, settings, scratch, state, going)
+            chosen &= ~lanes_of_another_lobe(field, settings, scratch, state, going)
         if settings.look_ahead > ZERO:
             chosen &= ~lanes_that_fade(field, settings, scratch, state, looking & chosen)
     length = roots(x * x + y * y + z * z)
@@ -270,40 +257,6 @@ def draw_directions(field, settings, scratch, state, n_corners, drawing):
     state.progress[FADING] &= ~np.int64(chosen | ended)
     state.progress[WEIGHED] &= ~np.int64(chosen | ended)
     return chosen, ended
-
-
-@kept
-def lanes_in_another_lobe(field, settings, scratch, state, lanes):
-    """Return those of a set of lanes that are to draw again, since they drew from another lobe.
-
-    What they drew is in ``scratch.tried``, and the amplitude there. Within one lobe the logarithm
-    of the FOD is concave: half way between a direction and the lobe's axis, ``state.axis``, it is
-    above the mean of both ends. Between two lobes it is below, be there a dip or a shoulder. What
-    is of its own lobe is the new axis where its amplitude is larger than along the old one.
-    """
-    lanes &= bits_of(load(state.n_proposals) < np.uint32(MAX_PROPOSALS))
-    if not lanes:
-        return NONE
-    x, y = load_from(scratch.tried, 0), load_from(scratch.tried, N_LANES)
-    z, here = load_from(scratch.tried, 2 * N_LANES), load_from(scratch.tried, 3 * N_LANES)
-    ax, ay = load_from(state.axis, 0), load_from(state.axis, N_LANES)
-    az = load_from(state.axis, 2 * N_LANES)
-    cosine = x * ax + y * ay + z * az
-    bx, by, bz = x + ax, y + ay, z + az
-    length = roots(bx * bx + by * by + bz * bz)
-    along = positive(settings, values_of_lanes(field.shifts, state.coefficients, ax, ay, az))
-    between = positive(
-        settings,
-        values_of_lanes(field.shifts, state.coefficients, bx / length, by / length, bz / length),
-    )
-    between = select(between > ZERO, between, ZERO)
-    is_other = (between * between < BULGE * along * here) & (cosine < settings.lobe_cosine)
-    other = lanes & bits_of(is_other & (cosine > ASTRAY))
-    higher = booleans_of(lanes & ~other) & (here > along) & (cosine > ONWARD)
-    store_to(state.axis, 0, select(higher, x, ax))
-    store_to(state.axis, N_LANES, select(higher, y, ay))
-    store_to(state.axis, 2 * N_LANES, select(higher, z, az))
-    return other
 
 
 @inlined

@@ -1,6 +1,6 @@
 """The drift of diffusion and transport: how a direction turns up the gradient of log f.
 
-All functions take numbers or vectors. Called by :mod:`.langevin` and, among peaks, by
+All functions take numbers or vectors. Called by :mod:`.langevin`, :mod:`.lobes` and, among peaks,
 :mod:`.vectors.following`.
 """
 
@@ -17,12 +17,14 @@ from ..codes import (
     LONGEST_TURN,
     OF_A_TURN,
     SIXTEENTH,
+    SOFTPLUS,
     STEEPEST,
 )
 from .cells import HALF, ONE, ZERO
-from .draw import turn_of
 from .llvm import roots, select
-from .sphere.tangents import normalised
+from .sphere.cones import falling, log_of_one_and
+from .sphere.evaluation import derivatives_of_some
+from .sphere.tangents import along_tangents, normalised, tangents, turn_of
 
 TWO = np.float32(2)
 
@@ -97,6 +99,72 @@ def along_axes(value, ga, gb, haa, hab, hbb, sa, sb, ax, ay, az, bx, by, bz):
         cosine * ga + sine * gb, cosine * gb - sine * ga, mean + HALF * size, mean - HALF * size,
         cosine * (sa / value) + sine * (sb / value),
     )  # fmt: skip
+
+
+@inlined
+def log_fod(shifts, settings, coefficients, ux, uy, uz, sx, sy, sz):
+    """Return the FOD at unit vectors, and gradient and second derivatives of its logarithm.
+
+    All are vectors of lanes. The vector s is added to the gradient of the FOD: what `look_ahead`
+    sees. Where the FOD is not above 0, all but its value is of no meaning.
+
+    Returns
+    -------
+    value
+        The FOD.
+    ax, ay, az, bx, by, bz
+        The principal axes of the second derivatives: unit vectors, tangents at u.
+    ga, gb, ha, hb, sa
+        See `along_axes`.
+    """
+    value, gx, gy, gz, hxx, hxy, hxz, hyz, hzz = derivatives_of_some(
+        shifts, coefficients, ux, uy, uz
+    )
+    ax, ay, az, bx, by, bz = tangents(ux, uy, uz)
+    sa, sb = sx * ax + sy * ay + sz * az, sx * bx + sy * by + sz * bz
+    ga, gb, haa, hab, hbb = along_tangents(
+        gx, gy, gz, hxx, hxy, hxz, hyz, hzz, ux, uy, uz, ax, ay, az, bx, by, bz
+    )
+    value, ga, gb, haa, hab, hbb, sa, sb = made_positive(
+        settings, value, ga, gb, haa, hab, hbb, sa, sb
+    )
+    return along_axes(value, ga, gb, haa, hab, hbb, sa, sb, ax, ay, az, bx, by, bz)
+
+
+@inlined
+def made_positive(settings, value, ga, gb, haa, hab, hbb, sa, sb):
+    """Return the FOD, its derivatives along two tangents and what is added to its gradient there.
+
+    As `positivity` makes them of those given.
+    """
+    if settings.positivity == SOFTPLUS:
+        scaled = settings.sharpness * value
+        rises = scaled > ZERO
+        small = falling(select(rises, scaled, ZERO - scaled))
+        slope = select(rises, ONE, small) / (ONE + small)
+        bend = settings.sharpness * slope * (ONE - slope)
+        value = (select(rises, scaled, ZERO) + log_of_one_and(small)) / settings.sharpness
+        haa = slope * haa + bend * ga * ga
+        hab = slope * hab + bend * ga * gb
+        hbb = slope * hbb + bend * gb * gb
+        ga, gb = slope * ga, slope * gb
+        sa, sb = slope * sa, slope * sb
+    return value, ga, gb, haa, hab, hbb, sa, sb
+
+
+@inlined
+def keeps_its_side(settings, ga, ha, hb, sa):
+    """Tell where a lobe is so wide that a direction keeps its place along its wide side.
+
+    As where two bundles cross at so small an angle that their lobes are one, wide in the plane of
+    both. Its top leads to neither; where a line came from is all that tells which of the two it
+    follows, and only what it sees ahead turns it there. But it turns out of a dip between lobes,
+    where log f bends up, and where the slope is steeper than at one standard deviation from the top
+    of a round lobe: such a direction is of neither bundle.
+    """
+    own, wide, narrow = ga - sa, ZERO - ha, ZERO - hb
+    is_wide = (wide >= ZERO) & (wide < settings.min_roundness * narrow)
+    return is_wide & (own * own <= narrow)
 
 
 @inlined

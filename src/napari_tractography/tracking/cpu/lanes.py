@@ -133,7 +133,7 @@ class LaneState(NamedTuple):
     ux: np.ndarray  # (N_LANES,) float32: its direction, a unit vector, like uy and uz
     uy: np.ndarray
     uz: np.ndarray
-    axis: np.ndarray  # (3, N_LANES) float32: of the lobe that it follows
+    lobe: np.ndarray  # (11, N_LANES) float32: that it follows, see lobes.py
     heading: np.ndarray  # (3, N_LANES) float32: tangent at its last point, where steps are arcs
     # Where steps are adaptive: the next one and the length so far, mm.
     step: np.ndarray  # (N_LANES,) float32
@@ -246,7 +246,7 @@ def new_lane_state(
         facing=aligned((N_LANES,), np.int64),
         start_direction=aligned((N_LANES, 3), np.float32),
         heading=aligned((3, N_LANES), np.float32),
-        axis=aligned((3, N_LANES), np.float32),
+        lobe=aligned((11, N_LANES), np.float32),
         half_n_points=aligned((N_LANES, 2), np.int64),
         half_steps=aligned((N_LANES, 2), np.int64),
         half_lengths=aligned((N_LANES, 2), np.float32),

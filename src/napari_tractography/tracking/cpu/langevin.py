@@ -34,13 +34,12 @@ from ..codes import (
     LOW_PROBABILITY,
     MOST_NOISE,
     PADDING,
-    SOFTPLUS,
     UNIT_24,
 )
 from .cells import HALF, ONE, ZERO, load_half_floats, padded_length, to_voxel
 from .deterministic import prepare
-from .draw import lanes_below_cone_mass, philox_block, turn_of
-from .drift import adaptive_step, along_axes, growth, turned
+from .draw import lanes_below_cone_mass, philox_block
+from .drift import adaptive_step, growth, keeps_its_side, log_fod, turned
 from .lanes import (
     CLIMBERS,
     N_LANES,
@@ -53,9 +52,9 @@ from .lanes import (
 )
 from .llvm import bits_of, floors, lowest_bit, roots, select
 from .memory import stay, store, store_to
-from .sphere.cones import falling, log_of_one_and
-from .sphere.evaluation import derivatives_of_some, values_of_lanes
-from .sphere.tangents import along_tangents, onto_border, tangents
+from .sphere.cones import log_of_one_and
+from .sphere.evaluation import values_of_lanes
+from .sphere.tangents import onto_border, turn_of
 
 DIFFUSION = ROW.code
 BIT, NONE, SOME = np.uint32(1), np.uint32(0), np.uint32((1 << CLIMBERS) - 1)
@@ -213,61 +212,7 @@ def turn_some(field, settings, scratch, state, first, lanes, looks):
 
 
 @inlined
-def keeps_its_side(settings, ga, ha, hb, sa):
-    """Tell where a lobe is so wide that a direction keeps its place along its wide side.
-
-    As where two bundles cross at so small an angle that their lobes are one, wide in the plane of
-    both. Its top leads to neither; where a line came from is all that tells which of the two it
-    follows, and only what it sees ahead turns it there. But it turns out of a dip between lobes,
-    where log f bends up, and where the slope is steeper than at one standard deviation from the top
-    of a round lobe: such a direction is of neither bundle.
-    """
-    own, wide, narrow = ga - sa, ZERO - ha, ZERO - hb
-    is_wide = (wide >= ZERO) & (wide < settings.min_roundness * narrow)
-    return is_wide & (own * own <= narrow)
-
-
-@inlined
 def parts_of(whole, longest):
     """Return in how many parts of a length at most vectors are cut, and the length of each."""
     n_parts = ZERO - floors(ZERO - whole / longest)
     return n_parts, whole / select(n_parts > ONE, n_parts, ONE)
-
-
-@inlined
-def log_fod(shifts, settings, coefficients, ux, uy, uz, sx, sy, sz):
-    """Return the FOD at unit vectors, and gradient and second derivatives of its logarithm.
-
-    All are vectors of lanes. The vector s is added to the gradient of the FOD: what `look_ahead`
-    sees. Where the FOD is not above 0, all but its value is of no meaning.
-
-    Returns
-    -------
-    value
-        The FOD.
-    ax, ay, az, bx, by, bz
-        The principal axes of the second derivatives: unit vectors, tangents at u.
-    ga, gb, ha, hb, sa
-        See `along_axes`.
-    """
-    value, gx, gy, gz, hxx, hxy, hxz, hyz, hzz = derivatives_of_some(
-        shifts, coefficients, ux, uy, uz
-    )
-    ax, ay, az, bx, by, bz = tangents(ux, uy, uz)
-    sa, sb = sx * ax + sy * ay + sz * az, sx * bx + sy * by + sz * bz
-    ga, gb, haa, hab, hbb = along_tangents(
-        gx, gy, gz, hxx, hxy, hxz, hyz, hzz, ux, uy, uz, ax, ay, az, bx, by, bz
-    )
-    if settings.positivity == SOFTPLUS:
-        scaled = settings.sharpness * value
-        rises = scaled > ZERO
-        small = falling(select(rises, scaled, ZERO - scaled))
-        slope = select(rises, ONE, small) / (ONE + small)
-        bend = settings.sharpness * slope * (ONE - slope)
-        value = (select(rises, scaled, ZERO) + log_of_one_and(small)) / settings.sharpness
-        haa = slope * haa + bend * ga * ga
-        hab = slope * hab + bend * ga * gb
-        hbb = slope * hbb + bend * gb * gb
-        ga, gb = slope * ga, slope * gb
-        sa, sb = slope * sa, slope * sb
-    return along_axes(value, ga, gb, haa, hab, hbb, sa, sb, ax, ay, az, bx, by, bz)

@@ -43,6 +43,7 @@ from .constraints.tissues import (
 from .deterministic import climb_from
 from .draw import arrive, find_peak, philox_block
 from .lanes import AWAY, FORCED, MOVED, SETTLED, copy_points
+from .lobes import begin_lobe
 from .memory import number_at
 from .sphere.headings import head_on
 from .sphere.peaks import has_odd_degrees
@@ -155,14 +156,6 @@ def start_at_peak(field, state, lane):
     start = state.start_direction[lane]
     state.ux[lane], state.uy[lane], state.uz[lane] = start[0], start[1], start[2]
     start[0], start[1], start[2], _ = climb_from(field, state, lane)
-
-
-@inlined
-def begin_lobe(state, lane):
-    """Let the direction of a lane be the axis of its lobe."""
-    state.axis[0, lane] = state.ux[lane]
-    state.axis[1, lane] = state.uy[lane]
-    state.axis[2, lane] = state.uz[lane]
 
 
 @inlined
@@ -325,3 +318,27 @@ def keep_points(settings, state, lane, points, n_points):
         return 2
     copy_points(state.points, seed - backward, points, n_points, backward + 1 + forward)
     return backward + 1 + forward
+
+
+@inlined
+def keep_streamline(
+    settings, state, lane, length, points, n_points, firsts, counts, lengths, reasons, tally
+):
+    """Note the streamline of a lane, after the first n_points; return how many points there are.
+
+    For the arrays see `track_block` of :mod:`.kernel`.
+    """
+    forward, backward = state.half_reasons[lane, 0], state.half_reasons[lane, 1]
+    count = 0
+    if state.half_steps[lane, 0] + state.half_steps[lane, 1]:
+        count = keep_points(settings, state, lane, points, n_points)
+    tally[forward] += 1
+    if count or backward != forward:
+        tally[backward] += 1
+    this = state.seed[lane]
+    firsts[this] = n_points
+    counts[this] = count
+    lengths[this] = length
+    reasons[this, 0] = backward
+    reasons[this, 1] = forward
+    return n_points + count

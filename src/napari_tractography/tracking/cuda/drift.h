@@ -2,6 +2,7 @@
 // cpu/drift.py.
 #pragma once
 
+#include "cones.h"
 #include "tangents.h"
 
 // The FOD at a unit vector, and the first and second derivatives of its logarithm along their
@@ -79,6 +80,48 @@ DEVICE LogFod along_axes(float value, const Slopes& s, float sa, float sb, const
     f.hb = mean - 0.5f * size;
     f.sa = cosine * (sa / value) + sine * (sb / value);
     return f;
+}
+
+// What `positivity` makes of the FOD, its derivatives along two tangents and what is added to its
+// gradient there.
+DEVICE void make_positive(const Settings& settings, float& value, Slopes& s, float& sa, float& sb)
+{
+    if (settings.positivity != SOFTPLUS) return;
+    float scaled = settings.sharpness * value;
+    float small = falling(fabsf(scaled));
+    float slope = (scaled > 0.0f ? 1.0f : small) / (1.0f + small);
+    float bend = settings.sharpness * slope * (1.0f - slope);
+    value = ((scaled > 0.0f ? scaled : 0.0f) + log_of_one_and(small)) / settings.sharpness;
+    s.haa = slope * s.haa + bend * s.ga * s.ga;
+    s.hab = slope * s.hab + bend * s.ga * s.gb;
+    s.hbb = slope * s.hbb + bend * s.gb * s.gb;
+    s.ga = slope * s.ga;
+    s.gb = slope * s.gb;
+    sa = slope * sa;
+    sb = slope * sb;
+}
+
+// The vector s is added to the gradient of the FOD: what look_ahead sees.
+template <class AnyFod>
+DEVICE LogFod log_fod(const Settings& settings, const AnyFod& fod, float ux, float uy, float uz,
+                      Vector s)
+{
+    Derivatives d = derivatives_at(fod, ux, uy, uz);
+    Tangents t = tangents_of(ux, uy, uz);
+    float value = d.value;
+    float sa = s.x * t.ax + s.y * t.ay + s.z * t.az;
+    float sb = s.x * t.bx + s.y * t.by + s.z * t.bz;
+    Slopes slopes = along_tangents(d, ux, uy, uz, t);
+    make_positive(settings, value, slopes, sa, sb);
+    return along_axes(value, slopes, sa, sb, t);
+}
+
+// Tell whether a lobe is so wide that a direction keeps its place along its wide side; see
+// keeps_its_side() of cpu/drift.py.
+DEVICE bool keeps_its_side(const Settings& settings, float ga, float ha, float hb, float sa)
+{
+    float own = ga - sa, wide = 0.0f - ha, narrow = 0.0f - hb;
+    return wide >= 0.0f && wide < settings.min_roundness * narrow && own * own <= narrow;
 }
 
 // A unit vector turned along a tangent by its length, `angle`, but by no more than LONGEST_TURN.

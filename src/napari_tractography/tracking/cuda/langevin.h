@@ -20,45 +20,6 @@ DEVICE void gaussians(const Settings& settings, unsigned int stream, unsigned in
     q = radius * turn.sine;
 }
 
-// The vector s is added to the gradient of the FOD: what look_ahead sees.
-template <class AnyFod>
-DEVICE LogFod log_fod(const Settings& settings, const AnyFod& fod, float ux, float uy, float uz,
-                      Vector s)
-{
-    Derivatives d = derivatives_at(fod, ux, uy, uz);
-    Tangents t = tangents_of(ux, uy, uz);
-    float value = d.value;
-    float sa = s.x * t.ax + s.y * t.ay + s.z * t.az;
-    float sb = s.x * t.bx + s.y * t.by + s.z * t.bz;
-    Slopes slopes = along_tangents(d, ux, uy, uz, t);
-    float ga = slopes.ga, gb = slopes.gb;
-    float haa = slopes.haa, hab = slopes.hab, hbb = slopes.hbb;
-    if (settings.positivity == SOFTPLUS) {
-        float scaled = settings.sharpness * value;
-        float small = falling(fabsf(scaled));
-        float slope = (scaled > 0.0f ? 1.0f : small) / (1.0f + small);
-        float bend = settings.sharpness * slope * (1.0f - slope);
-        value = ((scaled > 0.0f ? scaled : 0.0f) + log_of_one_and(small)) / settings.sharpness;
-        haa = slope * haa + bend * ga * ga;
-        hab = slope * hab + bend * ga * gb;
-        hbb = slope * hbb + bend * gb * gb;
-        ga = slope * ga;
-        gb = slope * gb;
-        sa = slope * sa;
-        sb = slope * sb;
-    }
-    Slopes all = {ga, gb, haa, hab, hbb};
-    return along_axes(value, all, sa, sb, t);
-}
-
-// Tell whether a lobe is so wide that a direction keeps its place along its wide side; see
-// keeps_its_side() of cpu/langevin.py.
-DEVICE bool keeps_its_side(const Settings& settings, const LogFod& f)
-{
-    float own = f.ga - f.sa, wide = 0.0f - f.ha, narrow = 0.0f - f.hb;
-    return wide >= 0.0f && wide < settings.min_roundness * narrow && own * own <= narrow;
-}
-
 // Choose the next direction, and the length of the step; see the table of algorithms.
 DEVICE int langevin_direction(const Field& field, const Settings& settings,
                               Interpolant& interpolant, StreamlineState& state,
@@ -95,7 +56,7 @@ DEVICE int langevin_direction(const Field& field, const Settings& settings,
             f = log_fod(settings, own_fod(), ux, uy, uz, s);
             if (!(f.value > 0.0f)) break;
         }
-        bool keeps = keeps_its_side(settings, f);
+        bool keeps = keeps_its_side(settings, f.ga, f.ha, f.hb, f.sa);
         float a = (keeps ? f.sa : f.ga) * growth(keeps ? f.hb : f.ha, time);
         float b = f.gb * growth(f.hb, time);
         if (settings.algorithm == DIFFUSION) {

@@ -4,7 +4,7 @@
 #pragma once
 
 #include "interpolation.h"
-#include "looks.h"
+#include "lobes.h"
 #include "philox.h"
 
 // What is sampled before the next step: the cone around u, or at a start the half sphere, of an
@@ -116,9 +116,17 @@ DEVICE void propose_directions(const Field& field, const Settings& settings,
     const unsigned int first[] = {words.r0, words.r2}, second[] = {words.r1, words.r3};
     float qx[PROPOSALS_A_BLOCK], qy[PROPOSALS_A_BLOCK], qz[PROPOSALS_A_BLOCK];
     float amplitudes[PROPOSALS_A_BLOCK];
+    bool inside[PROPOSALS_A_BLOCK], has_strip = false;
+    Strip strip = {};
+    if (settings.lobe_cosine > 0.0f && !starts) {
+        strip = strip_of_lane(asker);
+        has_strip = strip.width > 0.0f;
+    }
 #pragma unroll
     for (int k = 0; k < PROPOSALS_A_BLOCK; k++) {
-        Vector p = point_of(first[k], second[k], height);
+        Vector p = has_strip ? point_of_strip(settings, strip, first[k], second[k])
+                             : point_of(first[k], second[k], height);
+        inside[k] = !has_strip || p.z >= 1.0f - height;
         qx[k] = p.x * t.ax + p.y * t.bx + p.z * ux;
         qy[k] = p.x * t.ay + p.y * t.by + p.z * uy;
         qz[k] = p.x * t.az + p.y * t.bz + p.z * uz;
@@ -130,7 +138,7 @@ DEVICE void propose_directions(const Field& field, const Settings& settings,
         float amplitude = positive(sharpness, amplitudes[k]);
         float chance = (float)(((first[k] & 4095u) << 12) | (second[k] & 4095u)) * UNIT_24;
         bool taken =
-            !accepted && amplitude >= settings.min_amplitude && chance * bound < amplitude;
+            !accepted && inside[k] && amplitude >= settings.min_amplitude && chance * bound < amplitude;
         if (taken && allowed_of(field) && !starts) {
             Cone cone = cone_in(field, starts, ux, uy, uz);
             taken = may_follow(cone, index_of(cone), qx[k], qy[k], qz[k]);
@@ -198,31 +206,6 @@ DEVICE bool fades(const Field& field, const Settings& settings, StreamlineState&
         positive(sharpness, value_of_row(field.coefficients, row, state.tx, state.ty, state.tz));
     float chance = (float)(words.r0 >> 8) * UNIT_24;
     return !(chance * state.height < ahead);
-}
-
-// Tell whether one more direction is to be drawn, since this one is of another lobe; see
-// lanes_in_another_lobe() of cpu/draw.py.
-DEVICE bool is_of_another_lobe(const Settings& settings, const StreamlineState& state)
-{
-    if (!(settings.lobe_cosine > 0.0f) || state.n_proposals >= MAX_PROPOSALS) return false;
-    Common& shared = common();
-    int lane = lane_of();
-    float ax = shared.axis[0][lane], ay = shared.axis[1][lane], az = shared.axis[2][lane];
-    float x = state.tx, y = state.ty, z = state.tz, sharpness = sharpness_of(settings);
-    float cosine = x * ax + y * ay + z * az;
-    Vector middle = normalised(x + ax, y + ay, z + az);
-    float along = positive(sharpness, amplitude_of_lane(lane, ax, ay, az));
-    float between =
-        fmaxf(positive(sharpness, amplitude_of_lane(lane, middle.x, middle.y, middle.z)), 0.0f);
-    if (between * between < BULGE * along * state.height && cosine > ASTRAY &&
-        cosine < settings.lobe_cosine)
-        return true;
-    if (state.height > along && cosine > ONWARD) {
-        shared.axis[0][lane] = x;
-        shared.axis[1][lane] = y;
-        shared.axis[2][lane] = z;
-    }
-    return false;
 }
 
 // Turn to the direction that was accepted, unless it is in doubt whether enough of the FOD is in the

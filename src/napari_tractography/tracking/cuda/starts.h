@@ -48,6 +48,7 @@ DEVICE void prepare_choice(const Settings& settings, StreamlineState& state, con
         state.task = FIND_PEAK;
     } else {
         state.task = starts || settings.algorithm == PROBABILISTIC ? PROPOSE : CHOOSE;
+        if (settings.lobe_cosine > 0.0f && !starts) see_lobe(settings, state);
     }
 }
 

@@ -99,6 +99,8 @@ struct Settings {
     float gamma_noise;
     float look_ahead;  // mm
     float lobe_cosine;  // of the angle up to which directions are of any lobe; 0 without lobes
+    float lobe_width;   // twice the sine of half that angle
+    float cone_width;   // and of half the cone's
     float min_roundness;  // of a lobe along whose wide side lines turn
     int adaptive;
     unsigned int key_0;
@@ -298,13 +300,21 @@ DEVICE int lane_of()
     return (int)(threadIdx.x % N_LANES);
 }
 
+// The lobe that each lane follows, and what of the cone belongs to it.
+struct Lobe {
+    float axis[3][N_LANES];
+    float next[3][N_LANES];   // the axis of the next step
+    float along[N_LANES];     // the FOD along the axis
+    float strip[4][N_LANES];  // of the cone, see Strip
+};
+
 // What the lanes of a warp have in common.
 struct Common {
     float numbers[N_COEFFICIENTS * N_LANES];  // of the FOD of each lane
     float climbed[4][3];                      // where climbs led and began
     int askers[N_LANES];                      // lanes for which directions are proposed
     int winners[N_LANES];                     // lanes that found one, by the number of the asker
-    float axis[3][N_LANES];                   // of the lobe that each lane follows
+    Lobe lobe;
 };
 
 DEVICE Common& common()
@@ -335,11 +345,11 @@ DEVICE void face(StreamlineState& state, float ux, float uy, float uz)
 // Let the direction be the axis of the lobe.
 DEVICE void begin_lobe(const StreamlineState& state)
 {
-    Common& shared = common();
+    Lobe& lobe = common().lobe;
     int lane = lane_of();
-    shared.axis[0][lane] = state.ux;
-    shared.axis[1][lane] = state.uy;
-    shared.axis[2][lane] = state.uz;
+    lobe.next[0][lane] = state.ux;
+    lobe.next[1][lane] = state.uy;
+    lobe.next[2][lane] = state.uz;
 }
 
 // Let a seed have no streamline.

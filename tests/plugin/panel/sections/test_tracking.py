@@ -39,9 +39,9 @@ def test_values_suit_the_fod_and_say_where_they_come_from(open_model: Any, cross
     assert panel.session.parameters == wanted
     for name in ("step_mm", "min_radius_mm", "min_amplitude", "min_length_mm", "max_length_mm"):
         assert control(panel, name).value == getattr(wanted, name)
-    assert control(panel, "max_angle_deg").value == pytest.approx(23.07, abs=0.01)
+    assert control(panel, "max_angle_deg").value == pytest.approx(28.96, abs=0.01)
     said = panel.tracking.origin.text()
-    assert said.startswith("Defaults for voxels of 2 mm: step 0.4 mm (voxel / 5)")
+    assert said.startswith("Defaults for voxels of 2 mm: step 0.55 mm (0.275 voxel)")
     assert "the FOD is scaled as MRtrix3's" in said
 
 
@@ -97,7 +97,7 @@ def test_what_is_set_stays_with_another_fod_and_can_be_given_back(
 def test_cone_and_radius_follow_each_other(open_model: Any, cross: Any) -> None:
     panel = open_model(cross, prepared=False)
     control(panel, "step_mm").value = 0.2
-    assert control(panel, "max_angle_deg").value == pytest.approx(11.48, abs=0.01)
+    assert control(panel, "max_angle_deg").value == pytest.approx(10.43, abs=0.01)
     control(panel, "max_angle_deg").value = 30.0
     assert control(panel, "min_radius_mm").value == 0.386
     assert panel.session.parameters.min_radius_mm is None
@@ -118,11 +118,12 @@ def test_all_set_by_hand_is_said(open_model: Any, cross: Any) -> None:
         max_length_mm=250.0,
         look_ahead_mm=0.0,
         lobe_deg=0.0,
+        min_roundness=0.0,
     )
     said = panel.tracking.origin.text()
     assert said.startswith(NONE_SUITED)
     assert "Set by you: step, cone angle, minimum length, maximum length, minimum amplitude" in said
-    assert "look ahead, lobe" in said
+    assert "look ahead, lobe, roundness" in said
     assert panel.session.parameters == TrackingParameters()
 
 
@@ -141,12 +142,12 @@ def test_what_is_not_the_default_is_marked_and_an_arrow_gives_it_back(
     QTest.keyClick(step.box, Qt.Key.Key_Return)
     assert panel.session.parameters.step_mm == 0.3
     assert label.font().bold()
-    assert "Default: 0.4 mm" in label.toolTip()
-    assert "Default: 0.4 mm" in arrow.toolTip()
+    assert "Default: 0.55 mm" in label.toolTip()
+    assert "Default: 0.55 mm" in arrow.toolTip()
     assert "Set by you: step." in panel.tracking.origin.text()
     panel.viewer.add_layer(fod_layer(fine))
     panel.data.fod_choice.value = panel.viewer.layers[-1]
-    assert "Default: 0.1 mm" in arrow.toolTip()  # of the FOD that is chosen now
+    assert "Default: 0.138 mm" in arrow.toolTip()  # of the FOD that is chosen now
     QTest.mouseClick(arrow, Qt.MouseButton.LeftButton)
     assert panel.session.parameters == TrackingParameters.for_fod(fine)
     assert not arrow.isEnabled()
@@ -156,10 +157,10 @@ def test_what_is_not_the_default_is_marked_and_an_arrow_gives_it_back(
 
 def test_a_value_typed_that_is_the_default_is_not_marked(open_model: Any, cross: Any) -> None:
     panel = open_model(cross, prepared=False)
-    panel.set_parameters(step_mm=0.4)
+    panel.set_parameters(step_mm=0.55)
     assert not panel.tracking.arrows["step_mm"].isEnabled()
     panel.set_parameters(max_angle_deg=30.0)
-    assert panel.session.tracking.not_default == {"max_angle_deg": pytest.approx(23.07, abs=0.01)}
+    assert panel.session.tracking.not_default == {"max_angle_deg": pytest.approx(28.96, abs=0.01)}
 
 
 def test_parameters_show_where_they_mean_something(open_model: Any, cross: Any) -> None:
@@ -220,7 +221,7 @@ def test_another_fod_changes_what_is_tracked_only_once(
     seen = []
     panel.session.changed.connect(lambda: seen.append(panel.session.parameters.step_mm))
     panel.data.fod_choice.value = panel.viewer.layers[-1]
-    assert seen == [0.1]
+    assert seen == [0.138]
 
 
 def test_an_impossible_value_is_told_and_the_run_refused(open_model: Any, cross: Any) -> None:

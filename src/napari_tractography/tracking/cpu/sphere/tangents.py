@@ -8,9 +8,10 @@ from __future__ import annotations
 import numpy as np
 
 from ....runtime.compiling import inlined
+from ...codes import COSINE, SINE
 from ..llvm import roots, select
 
-ZERO, ONE, HALF = np.float32(0), np.float32(1), np.float32(0.5)
+ZERO, ONE, TWO, HALF = np.float32(0), np.float32(1), np.float32(2), np.float32(0.5)
 
 
 @inlined
@@ -23,6 +24,22 @@ def tangents(x, y, z):
     a = -ONE / (sign + z)
     b = x * y * a
     return ONE + sign * x * x * a, sign * b, -ONE * sign * x, b, sign + y * y * a, -ONE * y
+
+
+@inlined
+def turn_of(t):
+    """Return cosine and sine of 2 pi t, for t from -1/2 to 1/2; numbers or vectors."""
+    square = t * t
+    sine = SINE[0] * square + SINE[1]
+    sine = sine * square + SINE[2]
+    sine = sine * square + SINE[3]
+    sine = t * (sine * square + SINE[4])
+    cosine = COSINE[0] * square + COSINE[1]
+    cosine = cosine * square + COSINE[2]
+    cosine = cosine * square + COSINE[3]
+    cosine = cosine * square + COSINE[4]
+    cosine = cosine * square + COSINE[5]
+    return ONE - TWO * sine * sine, TWO * sine * cosine
 
 
 @inlined

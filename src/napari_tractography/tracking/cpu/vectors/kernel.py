@@ -26,7 +26,7 @@ from ..streamline import (
     begin_streamline,
     end_half,
     enter_voxel,
-    keep_points,
+    keep_streamline,
     nearest_voxel,
 )
 from .choice import arrive, arrive_in_blocks, begin_along, next_vectors
@@ -183,18 +183,19 @@ def track_block(
             if rejected:
                 tally[rejected] += 1
                 continue
-            count = 0
-            if state.half_steps[lane, 0] + state.half_steps[lane, 1]:
-                count = keep_points(settings, state, lane, points, n_points)
-            tally[forward] += 1
-            if count or backward != forward:
-                tally[backward] += 1
-            firsts[this] = n_points
-            counts[this] = count
-            lengths[this] = length
-            reasons[this, 0] = backward
-            reasons[this, 1] = forward
-            n_points += count
+            n_points = keep_streamline(
+                settings,
+                state,
+                lane,
+                length,
+                points,
+                n_points,
+                firsts,
+                counts,
+                lengths,
+                reasons,
+                tally,
+            )
     common[BUSY], common[N_BEGUN], common[N_POINTS] = busy, n_begun, n_points
     return not busy
 
