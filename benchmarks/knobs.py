@@ -36,7 +36,7 @@ from napari_tractography.tracking.engine import warm_up
 
 FAR, NEAR = 1e4, 1.0  # mm: radii of spheres that hold all, and nothing that is tracked
 END = 0.2  # radius of the end region that is a sphere, of the volume's shortest side
-FEW = 0.25  # of the steps without a knob
+FEW = 0.5  # of the steps without a knob
 BORDER = 2  # voxels: of the FOD, which belong to the painted end region, as all outside does
 BY_THRESHOLD = (nt.StopReason.LOW_AMPLITUDE, nt.StopReason.LOW_PROBABILITY)
 Change = tuple[str, nt.Fod, dict[str, Any], dict[str, Any]]

@@ -110,8 +110,10 @@ def test_in_a_wide_lobe_directions_are_drawn_from_a_strip(start, lobe_deg, angle
         return amplitudes(fod, units) * there * is_of_lobe(fod, axis, units, lobe_deg)
 
     drawn = tracked(fod, axis, 50_000, 1, lobe_deg=lobe_deg, max_angle_deg=angle)[:, 0]
+    is_of_it = law(drawn) > 0  # others are taken after LOBE_PROPOSALS proposals
+    assert is_of_it.mean() > 0.98
     bins = ConeBins(axis, angle)
-    assert bins.p_value(drawn, law) > 1e-3
+    assert bins.p_value(drawn[is_of_it], law) > 1e-3
     of_lobe = lambda units: amplitudes(fod, units) * is_of_lobe(fod, axis, units, lobe_deg)  # noqa: E731
     assert bins.p_value(drawn, of_lobe) < 1e-9
 
@@ -138,12 +140,12 @@ def test_the_axis_turns_to_the_top_but_not_along_the_wide_side(half_angle, start
     then = shape_of(fod, first.turned)
     assert first.is_wide == (half_angle in (10.0, 15.0) and start[0] < 30.0)
     steps = tracked(fod, axis, 4_000, 2, lobe_deg=lobe_deg)
-    # After a thousand proposals that are none, the largest of the cone is taken.
+    # After LOBE_PROPOSALS that are none any direction is taken.
     ones = is_of_lobe(fod, axis, steps[:, 0], lobe_deg)
-    assert ones.mean() > 0.999
+    assert ones.mean() > 0.95
     seconds = is_of_lobe(fod, first.turned, steps[:, 1], lobe_deg)
-    assert seconds.mean() > 0.999
-    assert is_of_lobe(fod, axis, steps[:, 1], lobe_deg).mean() < 0.95
+    assert seconds.mean() > 0.95
+    assert is_of_lobe(fod, axis, steps[:, 1], lobe_deg).mean() < 0.92
     if then.is_wide:
         width = 2 * np.sin(np.radians(lobe_deg) / 2)
         sides = np.array([flattened(then.wide, one) for one in steps[:, 0]])

@@ -412,5 +412,7 @@ def test_directions_of_another_lobe_are_not_drawn(
     drawn, _ = draw_steps(
         fod, position, axis, max_angle_deg=angle, lobe_deg=lobe_deg, interpolation=interpolation
     )
-    assert bins.p_value(drawn, law) > 1e-3
+    is_of_it = law(drawn) > 0  # others are taken after LOBE_PROPOSALS proposals
+    assert is_of_it.mean() > 0.75
+    assert bins.p_value(drawn[is_of_it], law) > 1e-3
     assert bins.p_value(drawn, truth.amplitudes) < 1e-9

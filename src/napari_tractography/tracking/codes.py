@@ -82,6 +82,9 @@ MARGIN = np.float32(1.0001)  # far above rounding
 # BULGE times the product of theirs. An axis does not count for directions further than ASTRAY from
 # it. In a step it turns by at most STRIDE radians along each principal axis of log f.
 BULGE = np.float32(1.1)
+# After so many proposals a direction of any lobe is taken, since hardly any of the cone is of the
+# line's own: with a narrow cone a line follows the axis slowly, and would ask for hundreds.
+LOBE_PROPOSALS = 32
 ASTRAY = np.float32(math.cos(math.radians(53.0)))
 STRIDE = np.float32(0.2)
 NO_SLOPE = np.float32(1e-30)  # what a slope and a bend are taken for that are 0

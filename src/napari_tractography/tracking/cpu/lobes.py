@@ -20,7 +20,7 @@ from __future__ import annotations
 import numpy as np
 
 from ...runtime.compiling import inlined, kept
-from ..codes import ASTRAY, BULGE, MAX_PROPOSALS, NO_SLOPE, STRIDE, UNIT_20
+from ..codes import ASTRAY, BULGE, LOBE_PROPOSALS, NO_SLOPE, STRIDE, UNIT_20
 from .drift import keeps_its_side, made_positive
 from .lanes import CLIMBERS, N_LANES, load, load_from, load_some, some_booleans_of
 from .llvm import as_ints, bits_of, roots, select, to_floats
@@ -201,7 +201,7 @@ def lanes_of_another_lobe(field, settings, scratch, state, lanes):
 
     What they drew is in ``scratch.tried``, and the amplitude there.
     """
-    lanes &= bits_of(load(state.n_proposals) < np.uint32(MAX_PROPOSALS))
+    lanes &= bits_of(load(state.n_proposals) < np.uint32(LOBE_PROPOSALS))
     if not lanes:
         return NONE
     x, y = load_from(scratch.tried, 0), load_from(scratch.tried, N_LANES)

@@ -149,7 +149,7 @@ DEVICE void see_lobe(const Settings& settings, const StreamlineState& state)
 // Tell whether one more direction is to be drawn, since this one is of another lobe.
 DEVICE bool is_of_another_lobe(const Settings& settings, const StreamlineState& state)
 {
-    if (!(settings.lobe_cosine > 0.0f) || state.n_proposals >= MAX_PROPOSALS) return false;
+    if (!(settings.lobe_cosine > 0.0f) || state.n_proposals >= LOBE_PROPOSALS) return false;
     int lane = lane_of();
     Vector u = of_lane(common().lobe.axis, lane);
     float x = state.tx, y = state.ty, z = state.tz;
