@@ -132,8 +132,8 @@ def test_in_a_wide_lobe_directions_are_drawn_from_a_strip(start, lobe_deg, angle
 def test_the_axis_turns_to_the_top_but_not_along_the_wide_side(half_angle, start):
     """Of the second directions none is of another lobe than that of the axis after one turn.
 
-    Where the lobe is so narrow an exception, log f is bent too little near the axis for directions
-    between one and some ten degrees from it, which is how they tell where it is.
+    With an exception of one degree, directions between that and some ten degrees from the axis are
+    of none, since log f is bent too little there: so they tell where the axis is.
     """
     fod, axis, lobe_deg = fused(half_angle), aside(*start), 1.0
     first = shape_of(fod, axis)
