@@ -3,9 +3,9 @@
 Called by ``TrackingParameters.for_fod``; the panel and the command show :meth:`Suited.summary`.
 
 Step, radius and lengths are in proportion to the voxel, since that is what an FOD resolves. The
-numbers are those at which probabilistic streamlines agree best, in density and length, with those
-of MRtrix3's iFOD2 at its own defaults; ``benchmarks/defaults.py`` measures how well. Step and cone
-of another algorithm are in its row.
+numbers are those at which probabilistic streamlines join most ends of bundles that are drawn, as
+``benchmarks/truth.py`` has it, while their density is as near to that of MRtrix3's iFOD2 at its own
+defaults as ``benchmarks/defaults.py`` asks. What an algorithm has of its own is in its row.
 """
 
 from __future__ import annotations
