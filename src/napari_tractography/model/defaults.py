@@ -34,7 +34,7 @@ STRONG_QUANTILE = 0.95  # of the voxels' largest amplitudes: about the peak of a
 # What that quantile is in FODs that count as scaled so. MRtrix3's responses give 0.5 to 1.1.
 USUAL_STRONG = 0.25, 4.0
 FLOOR_FRACTION = 0.12  # of the quantile, in other FODs: as much as 0.1 is in a brain template
-STEP_VOXELS = 0.2  # where an FOD is not known all around, but for kinds with a step of their own
+STEP_VOXELS = 0.2  # where neither the kind of FOD nor the algorithm has a step of its own
 N_DIRECTIONS = 324  # 10 degrees apart: the largest amplitude is missed by a few per cent
 MAX_VOXELS = 5_000  # that are read, evenly spread
 
@@ -193,9 +193,10 @@ def _find(fod: FodLike, row: Algorithm) -> Suited:
     strong = strong_amplitude(fod)
     kind = fod.input_kind
     floor, why = _floor(fod, row, strong)
-    step, radius = kind.step or STEP_VOXELS, kind.radius
+    step, radius = kind.step, kind.radius
     if has_lobes(row, kind):
-        step, radius = kind.step or row.step_voxels, row.radius_voxels or radius
+        step, radius = step or row.step_voxels, row.radius_voxels or radius
+    step = step or STEP_VOXELS
     shortest, longest = kind.min_length, kind.max_length
     turn = {"min_radius_mm": rounded(radius * voxel_mm)}
     if row.cone_deg:
