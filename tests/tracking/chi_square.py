@@ -51,15 +51,23 @@ class ConeBins:
 
     def masses(self, density: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
         """(n_bins,): integrals of a density over the bins, in proportion."""
+        return self.in_bins(density(self.units()))
+
+    def in_bins(self, values: np.ndarray) -> np.ndarray:
+        """(n_bins,): sums of what is known at `units`."""
+        shape = (self.n_rings, POINTS_A_SIDE, self.n_sectors, POINTS_A_SIDE)
+        return values.reshape(shape).sum(axis=(1, 3)).ravel()
+
+    def units(self) -> np.ndarray:
+        """(n, 3): the middles of as many parts of equal solid angle."""
         down = self._middles(self.n_rings) * self.height
         azimuth = self._middles(self.n_sectors) * 2 * np.pi
         a, b = tangents(self.axis)
         across = np.cos(azimuth)[:, None] * a + np.sin(azimuth)[:, None] * b
         radius = np.sqrt(down * (2.0 - down))[:, None, None]
-        units = (1.0 - down)[:, None, None] * np.asarray(self.axis) + radius * across
-        values = density(units.reshape(-1, 3))
-        shape = (self.n_rings, POINTS_A_SIDE, self.n_sectors, POINTS_A_SIDE)
-        return values.reshape(shape).sum(axis=(1, 3)).ravel()
+        return ((1.0 - down)[:, None, None] * np.asarray(self.axis) + radius * across).reshape(
+            -1, 3
+        )
 
     @staticmethod
     def _middles(n: int) -> np.ndarray:

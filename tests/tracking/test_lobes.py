@@ -176,6 +176,41 @@ def test_the_test_of_shapes_knows_them():
     np.testing.assert_allclose(turned, aside(5.0), atol=5e-3)
 
 
+def test_mirror_images_are_at_the_axis_not_at_the_direction(monkeypatch):
+    """Nothing is ahead, so that second directions are drawn by min(q, q') + R q, see above.
+
+    Where the first one was beside the axis, that has another mean aside, towards the first, than
+    without images, and than with those at the direction itself.
+    """
+    monkeypatch.setattr("chi_square.POINTS_A_SIDE", 6)
+    fod, angle, n = fused(0.0), 25.0, 250
+    axis = shape_of(fod, UP).turned
+    steps = tracked(fod, UP, n, 2, look_ahead_mm=90.0, max_angle_deg=angle, lobe_deg=40.0)
+
+    def expected(first, middle):
+        """Mean and variance aside; images are at `middle`, nowhere without one."""
+        bins = ConeBins(first, angle)
+        units = bins.units()
+        q = amplitudes(fod, units)
+        images = 2.0 * (units @ middle)[:, None] * middle - units
+        is_inside = images @ first >= np.cos(np.radians(angle))
+        shared = np.minimum(q, amplitudes(fod, images)) * is_inside * middle.any()
+        p = shared + (1.0 - shared.sum() / q.sum()) * q
+        side = flattened(first, axis)
+        mean = np.average(units @ side, weights=p)
+        return mean, np.average((units @ side - mean) ** 2, weights=p)
+
+    def deviation(middle_of):
+        """Of the mean of all lines, in its standard errors."""
+        laws = np.array([expected(first, middle_of(first)) for first in steps[:, 0]])
+        seen = [second @ flattened(first, axis) for first, second in steps]
+        return (np.sum(seen) - laws[:, 0].sum()) / np.sqrt(laws[:, 1].sum())
+
+    assert abs(deviation(lambda first: axis)) < 3.0
+    assert abs(deviation(lambda first: np.zeros(3))) > 6.0
+    assert abs(deviation(lambda first: first)) > 6.0
+
+
 def test_in_a_round_lobe_all_is_as_without_a_roundness():
     fod = fused(0.0)
     one, other = (tracked(fod, UP, 200, 2, min_roundness=r) for r in (0.0, ROUNDNESS))

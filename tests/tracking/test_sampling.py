@@ -385,6 +385,16 @@ def test_directions_along_which_the_fod_fades_are_drawn_once_more(far_mm, angle,
         assert bins.p_value(drawn, truth.amplitudes) < 1e-9
 
 
+def is_of_lobe(truth, axis, units, lobe_deg):
+    """Which of (n, 3) directions are of the lobe of an axis."""
+    between = units + axis
+    between /= np.linalg.norm(between, axis=-1, keepdims=True) * (1.0 + 1e-12)
+    product = truth.amplitudes(axis[None])[0] * truth.amplitudes(units)
+    is_other = truth.amplitudes(between) ** 2 < codes.BULGE * product
+    cosine = units @ axis
+    return ~(is_other & (cosine < np.cos(np.radians(lobe_deg))) & (cosine > codes.ASTRAY))
+
+
 @BOTH_INTERPOLATIONS
 @pytest.mark.parametrize("share", [0.3, 0.6, 0.9])
 @pytest.mark.parametrize(("lobe_deg", "angle"), [(10.0, 40.0), (10.0, 70.0), (20.0, 50.0)])
@@ -399,15 +409,9 @@ def test_directions_of_another_lobe_are_not_drawn(
     axis = units[np.argmin(np.abs(amplitudes - share * amplitudes.max()))]
     axis /= np.linalg.norm(axis)
     bins = ConeBins(axis, angle)
-    along = float(truth.amplitudes(axis[None])[0])
 
     def law(units):
-        between = units + axis
-        between /= np.linalg.norm(between, axis=-1, keepdims=True) * (1.0 + 1e-12)
-        found, cosine = truth.amplitudes(units), units @ axis
-        is_other = truth.amplitudes(between) ** 2 < codes.BULGE * along * found
-        is_other &= (cosine < np.cos(np.radians(lobe_deg))) & (cosine > codes.ASTRAY)
-        return found * ~is_other
+        return truth.amplitudes(units) * is_of_lobe(truth, axis, units, lobe_deg)
 
     drawn, _ = draw_steps(
         fod, position, axis, max_angle_deg=angle, lobe_deg=lobe_deg, interpolation=interpolation
@@ -416,3 +420,43 @@ def test_directions_of_another_lobe_are_not_drawn(
     assert is_of_it.mean() > 0.75
     assert bins.p_value(drawn[is_of_it], law) > 1e-3
     assert bins.p_value(drawn, truth.amplitudes) < 1e-9
+
+
+@BOTH_INTERPOLATIONS
+@pytest.mark.parametrize(("lobe_deg", "far_mm", "angle"), [(10.0, 2.0, 30.0), (15.0, 90.0, 45.0)])
+def test_where_the_fod_fades_the_mirror_image_in_the_lobe_is_drawn(
+    lobe_deg, far_mm, angle, interpolation, monkeypatch
+):
+    """By q w + min(q, q') (1 - w') + R q, ' being of the mirror image and R the rest."""
+    monkeypatch.setattr("chi_square.POINTS_A_SIDE", 64)  # the density ends at an edge
+    fod, position, truth, axis = situation(interpolation)
+    bins = ConeBins(axis, angle)
+    units = bins.units()
+    images = 2.0 * (units @ axis)[:, None] * axis - units
+
+    def kept(units):
+        places, here = position + far_mm * units, truth.amplitudes(units)
+        return kept_ahead(fod, interpolation, places, units, here)
+
+    def of_lobe(units):
+        return truth.amplitudes(units) * is_of_lobe(truth, axis, units, lobe_deg)
+
+    q, there = of_lobe(units), units @ axis > codes.ASTRAY
+    at_once = q * kept(units)
+    reflected = np.minimum(q, of_lobe(images)) * (1.0 - kept(images)) * there
+    left = q.sum() - at_once.sum()  # to be drawn once more without images
+    law = at_once + reflected + (left - reflected.sum()) * q / q.sum()
+    drawn, _ = draw_steps(
+        fod,
+        position,
+        axis,
+        max_angle_deg=angle,
+        lobe_deg=lobe_deg,
+        look_ahead_mm=far_mm,
+        interpolation=interpolation,
+    )
+    drawn_of_it = drawn[is_of_lobe(truth, axis, drawn, lobe_deg)]
+    assert len(drawn_of_it) > 0.9 * len(drawn)  # others are taken after LOBE_PROPOSALS proposals
+    counts = bins.counts(drawn_of_it)
+    assert p_value(counts, bins.in_bins(law)) > 1e-3
+    assert p_value(counts, bins.in_bins(at_once + left * q / q.sum())) < 1e-9

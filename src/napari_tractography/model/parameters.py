@@ -246,7 +246,7 @@ class TrackingParameters:
         "probabilistic tracking, and transport and diffusion turn to where it is larger there. 0 "
         "takes the FOD at the point alone. Transport and diffusion do without it with nearest "
         "interpolation.",
-        by_fod="1.75 voxels, half of one for transport, 0 for diffusion",
+        by_fod="1.25 voxels, half of one for transport, 0 for diffusion",
     )
     lobe_deg: float = parameter(
         0.0,
@@ -260,7 +260,7 @@ class TrackingParameters:
         "way to the axis is well above the mean of what it is at both ends, as within one lobe. "
         "The axis turns to the top of the lobe as the line goes on. Smaller is stricter; 0 takes "
         "all directions of the cone.",
-        by_fod="10",
+        by_fod="8",
     )
     min_roundness: float = parameter(
         0.0,

@@ -15,8 +15,8 @@ ROW = Algorithm(
     among_vectors="drawn",
     step_voxels=0.275,
     radius_voxels=0.55,
-    look_ahead_voxels=1.75,
-    lobe_deg=10.0,
+    look_ahead_voxels=1.25,
+    lobe_deg=8.0,
     min_roundness=0.8,
     own_parameters=("look_ahead_mm", "lobe_deg", "min_roundness"),
 )

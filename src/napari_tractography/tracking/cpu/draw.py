@@ -10,7 +10,8 @@ which time a cone has next to nothing above the floor, the direction of the larg
 With `lobe` directions that are not of the line's own lobe are drawn anew, see :mod:`.lobes`: where
 another bundle crosses its own a line does not change over.
 
-With `look_ahead` the first direction that is drawn may be passed over, see `lanes_that_fade`.
+With `look_ahead` the first direction that is drawn may be passed over, see `lanes_that_fade`. With
+both its mirror image in the lobe is proposed before another is drawn.
 
 Masked SIMD with lane refill: a lane whose proposals are rejected proposes again in the next pass,
 while other lanes take their step. Sets of lanes are the bits of a uint32.
@@ -45,6 +46,7 @@ from .cells import ask_ahead, find_ahead, find_rows_of, mean_amplitude, mix
 from .lanes import (
     AWAY,
     FADING,
+    MIRRORED,
     MOVED,
     N_LANES,
     WEIGHED,
@@ -68,7 +70,7 @@ from .llvm import (
     to_floats,
     widened,
 )
-from .lobes import lanes_of_another_lobe, point_of_lobe, see_lobes
+from .lobes import IMAGE, lanes_of_another_lobe, mirror, point_of_lobe, see_lobes
 from .memory import stay, store, store_to
 from .sphere.cones import (
     allowed_lanes,
@@ -176,6 +178,8 @@ def draw_directions(field, settings, scratch, state, n_corners, drawing):
     on_their_way = ~bits_of(starting)
     if settings.lobe_cosine > ZERO:
         see_lobes(field, settings, state, trying & on_their_way & bits_of(n_proposals == 0))
+    mirrored = trying & np.uint32(state.progress[MIRRORED])
+    state.progress[MIRRORED] &= ~np.int64(mirrored | ended)
     while True:
         stay()  # else all coefficients would be loaded ahead of the loop, and put on the stack
         drawn = booleans_of(chosen)
@@ -193,10 +197,19 @@ def draw_directions(field, settings, scratch, state, n_corners, drawing):
                 a * ay + b * by + c * uy,
                 a * az + b * bz + c * uz,
             )
+            limit = bound
+            if mirrored:
+                where = booleans_of(mirrored)
+                qx = select(where, load_from(state.lobe, IMAGE), qx)
+                qy = select(where, load_from(state.lobe, IMAGE + N_LANES), qy)
+                qz = select(where, load_from(state.lobe, IMAGE + 2 * N_LANES), qz)
+                limit = select(where, load_from(state.lobe, IMAGE + 3 * N_LANES), bound)
+                inside = inside | where & ~drawn
+                mirrored = NONE
             amplitude = values_of_lanes(field.shifts, state.coefficients, qx, qy, qz)
             amplitude = positive(settings, amplitude)
             chance = to_floats(as_ints(((first & 4095) << 12) | (second & 4095))) * UNIT_24
-            taken = (amplitude >= settings.min_amplitude) & (chance * bound < amplitude) & inside
+            taken = (amplitude >= settings.min_amplitude) & (chance * limit < amplitude) & inside
             if field.allowed.size:
                 asked = trying & bits_of(taken & ~starting)
                 allowed = allowed_lanes(field, scratch, state, asked, qx, qy, qz)
@@ -277,6 +290,8 @@ def lanes_that_fade(field, settings, scratch, state, lanes):
     here; the second one is kept in any case, so that a direction is drawn by f (w + 1 - the mean of
     w in the cone), w being the mean of that probability over the voxels around, by their weights.
     To draw one of eight voxels takes an eighth of what their mixture would.
+
+    Of lines in a lobe the second one is the mirror image of the first, should that be accepted.
     """
     if not lanes:
         return NONE
@@ -286,6 +301,8 @@ def lanes_that_fade(field, settings, scratch, state, lanes):
     ahead = positive(settings, values_of_lanes(field.shifts, scratch.turned, x, y, z))
     fading = lanes & ~bits_of(load_from(scratch.tried, 4 * N_LANES) * here < ahead)
     state.progress[FADING] |= np.int64(fading)
+    if settings.lobe_cosine > ZERO:
+        state.progress[MIRRORED] |= np.int64(mirror(settings, state, fading, x, y, z, here))
     return fading
 
 

@@ -133,7 +133,7 @@ class LaneState(NamedTuple):
     ux: np.ndarray  # (N_LANES,) float32: its direction, a unit vector, like uy and uz
     uy: np.ndarray
     uz: np.ndarray
-    lobe: np.ndarray  # (11, N_LANES) float32: that it follows, see lobes.py
+    lobe: np.ndarray  # (15, N_LANES) float32: that it follows, see lobes.py
     heading: np.ndarray  # (3, N_LANES) float32: tangent at its last point, where steps are arcs
     # Where steps are adaptive: the next one and the length so far, mm.
     step: np.ndarray  # (N_LANES,) float32
@@ -185,7 +185,7 @@ class LaneState(NamedTuple):
     points: np.ndarray
     tissue: TissueState
     arc: ArcState
-    progress: np.ndarray  # (11,) int64: see BUSY and the others
+    progress: np.ndarray  # (12,) int64: see BUSY and the others
 
 
 # Indices of `LaneState.progress`: as bits, the lanes that track a streamline, those whose next step
@@ -193,10 +193,11 @@ class LaneState(NamedTuple):
 # ones whose `lane_rows` are, and those whose rows are on the way from memory; the number of seeds
 # begun and of points of streamlines that are done. SETTLED are lanes whose direction follows itself
 # as long as they stay in their voxel, CLIMBING those whose climb to a peak is under way, FADING
-# those that draw once more, since the FOD fades ahead, and WEIGHED those of whose cone it is known
-# for this step that it holds enough.
-BUSY, FORCED, MOVED, AWAY, EXPECTED, SETTLED, CLIMBING, FADING, WEIGHED = range(9)
-N_BEGUN, N_POINTS = 9, 10
+# those that draw once more, since the FOD fades ahead, MIRRORED those of them that propose the
+# mirror image of what they drew first, and WEIGHED those of whose cone it is known for this step
+# that it holds enough.
+BUSY, FORCED, MOVED, AWAY, EXPECTED, SETTLED, CLIMBING, FADING, MIRRORED, WEIGHED = range(10)
+N_BEGUN, N_POINTS = 10, 11
 
 FLOATS = ("x", "y", "z", "ux", "uy", "uz", "step", "length", "max_length", "bound")
 INTS: tuple[str, ...] = ("voxel", "row", "steps", "max_steps", "cursor", "cursor_step")
@@ -246,7 +247,7 @@ def new_lane_state(
         facing=aligned((N_LANES,), np.int64),
         start_direction=aligned((N_LANES, 3), np.float32),
         heading=aligned((3, N_LANES), np.float32),
-        lobe=aligned((11, N_LANES), np.float32),
+        lobe=aligned((15, N_LANES), np.float32),
         half_n_points=aligned((N_LANES, 2), np.int64),
         half_steps=aligned((N_LANES, 2), np.int64),
         half_lengths=aligned((N_LANES, 2), np.float32),
@@ -257,7 +258,7 @@ def new_lane_state(
         points=np.empty((N_LANES, 2 * n_points + 1, 3), np.float32),
         tissue=new_tissue_state(max_path),
         arc=new_arc_state(),
-        progress=aligned(11, np.int64),
+        progress=aligned(12, np.int64),
     )
 
 

@@ -13,6 +13,9 @@ is wide in the plane of both, and across it as narrow as that of one bundle. Wit
 the axis keeps its place along the tangent by which the lobe is wide, since nothing else tells which
 of the two bundles the line follows, and directions are drawn from a strip of the cone across that
 tangent. In all else the axis turns to the top of the lobe, by Newton's method.
+
+Beside the axis a direction has its mirror image, as far from it on the other side. Where the FOD
+fades ahead along the one, as at the side of a bundle, the other leads back into it: see `mirror`.
 """
 
 from __future__ import annotations
@@ -22,7 +25,7 @@ import numpy as np
 from ...runtime.compiling import inlined, kept
 from ..codes import ASTRAY, BULGE, LOBE_PROPOSALS, NO_SLOPE, STRIDE, UNIT_20
 from .drift import keeps_its_side, made_positive
-from .lanes import CLIMBERS, N_LANES, load, load_from, load_some, some_booleans_of
+from .lanes import CLIMBERS, N_LANES, booleans_of, load, load_from, load_some, some_booleans_of
 from .llvm import as_ints, bits_of, roots, select, to_floats
 from .memory import stay, store_to
 from .sphere.cones import positive
@@ -34,8 +37,9 @@ NONE, SOME = np.uint32(0), np.uint32((1 << CLIMBERS) - 1)
 # Where the vectors of a lane begin in ``state.lobe``: the axis; that of the next step; the FOD
 # along the axis; and a strip of the cone, through its middle, in the plane of equal areas about it,
 # of which the tangents there are the axes: the unit vector across the strip, where it begins along
-# that and how wide it is. Without a width there is none.
-AXIS, NEXT, ALONG, STRIP = 0, 3 * N_LANES, 6 * N_LANES, 7 * N_LANES
+# that and how wide it is. Without a width there is none. Last, the mirror image that is to be
+# proposed, and the FOD along the direction that it is of.
+AXIS, NEXT, ALONG, STRIP, IMAGE = 0, 3 * N_LANES, 6 * N_LANES, 7 * N_LANES, 11 * N_LANES
 
 
 @inlined
@@ -193,6 +197,32 @@ def point_of_lobe(settings, state, starting, word_0, word_1, height):
     x = select(is_strip, along * a - beside * b, cosine)
     y = select(is_strip, along * b + beside * a, sine)
     return radius * x, radius * y, ONE - down
+
+
+@inlined
+def mirror(settings, state, lanes, x, y, z, here):
+    """Return those of a set of lanes that are to propose mirror images, and keep these.
+
+    Of unit vectors (x, y, z), along which the FOD is `here`, at the axis of their lobe. There are
+    none of directions that have left the lobe, where it is wide, and of those that would leave the
+    cone. An image d' of d is to be accepted with the probability min(1, f(d') / f(d)).
+    """
+    vx, vy = load_from(state.lobe, AXIS), load_from(state.lobe, AXIS + N_LANES)
+    vz, width = (
+        load_from(state.lobe, AXIS + 2 * N_LANES),
+        load_from(state.lobe, STRIP + 3 * N_LANES),
+    )
+    cosine = x * vx + y * vy + z * vz
+    twice = cosine + cosine
+    qx, qy, qz = twice * vx - x, twice * vy - y, twice * vz - z
+    ahead = load(state.ux) * qx + load(state.uy) * qy + load(state.uz) * qz
+    there = (cosine > ASTRAY) & (ahead >= ONE - settings.cone_height) & ~(width > ZERO)
+    lanes &= bits_of(there)
+    where = booleans_of(lanes)
+    for number, new in enumerate((qx, qy, qz, here)):
+        old = load_from(state.lobe, IMAGE + number * N_LANES)
+        store_to(state.lobe, IMAGE + number * N_LANES, select(where, new, old))
+    return lanes
 
 
 @kept

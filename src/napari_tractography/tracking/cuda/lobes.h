@@ -146,6 +146,23 @@ DEVICE void see_lobe(const Settings& settings, const StreamlineState& state)
     put_strip(lane, strip);
 }
 
+// Let the mirror image of the direction that was drawn, at the axis of its lobe, be proposed next,
+// where there is one; twin of mirror() of cpu/lobes.py.
+DEVICE void mirror(const Settings& settings, StreamlineState& state)
+{
+    int lane = lane_of();
+    const Lobe& lobe = common().lobe;
+    Vector v = of_lane(lobe.axis, lane);
+    float cosine = state.tx * v.x + state.ty * v.y + state.tz * v.z, twice = cosine + cosine;
+    float x = twice * v.x - state.tx, y = twice * v.y - state.ty, z = twice * v.z - state.tz;
+    float ahead = state.ux * x + state.uy * y + state.uz * z;
+    state.mirrored = cosine > ASTRAY && ahead >= 1.0f - settings.cone_height &&
+                     !(lobe.strip[3][lane] > 0.0f);
+    state.tx = x;
+    state.ty = y;
+    state.tz = z;
+}
+
 // Tell whether one more direction is to be drawn, since this one is of another lobe.
 DEVICE bool is_of_another_lobe(const Settings& settings, const StreamlineState& state)
 {

@@ -103,6 +103,17 @@ DEVICE void propose_directions(const Field& field, const Settings& settings,
     unsigned int n_before = __shfl_sync(ALL_LANES, state.n_proposals, asker);
     float ux = from_lane(state.ux, asker), uy = from_lane(state.uy, asker);
     float uz = from_lane(state.uz, asker), bound = from_lane(state.bound, asker);
+    // The image is proposed first, and accepted by what it is beside the direction that it is of.
+    bool mirrors = settings.lobe_cosine > 0.0f && settings.look_ahead > 0.0f;
+    bool mirrored = mirrors && __shfl_sync(ALL_LANES, (int)state.mirrored, asker) && turn == 0;
+    float ix = 0.0f, iy = 0.0f, iz = 0.0f, of_image = 0.0f;
+    if (mirrors) {
+        ix = from_lane(state.tx, asker);
+        iy = from_lane(state.ty, asker);
+        iz = from_lane(state.tz, asker);
+        of_image = from_lane(state.height, asker);
+        if (waits) state.mirrored = false;
+    }
     stream = __shfl_sync(ALL_LANES, stream, asker);
     unsigned int number = n_before + PROPOSALS_A_BLOCK * turn;
     bool starts = purpose == PURPOSE_START;
@@ -131,14 +142,21 @@ DEVICE void propose_directions(const Field& field, const Settings& settings,
         qy[k] = p.x * t.ay + p.y * t.by + p.z * uy;
         qz[k] = p.x * t.az + p.y * t.bz + p.z * uz;
     }
+    if (mirrored) {
+        inside[0] = true;
+        qx[0] = ix;
+        qy[0] = iy;
+        qz[0] = iz;
+    }
     // Side by side, so that each coefficient is read once: a seventh of the instructions of a round less.
     values_at<PROPOSALS_A_BLOCK>(fod_of_lane(asker), qx, qy, qz, amplitudes);
 #pragma unroll
     for (int k = 0; k < PROPOSALS_A_BLOCK; k++) {
         float amplitude = positive(sharpness, amplitudes[k]);
         float chance = (float)(((first[k] & 4095u) << 12) | (second[k] & 4095u)) * UNIT_24;
+        float most = k == 0 && mirrored ? of_image : bound;
         bool taken =
-            !accepted && inside[k] && amplitude >= settings.min_amplitude && chance * bound < amplitude;
+            !accepted && inside[k] && amplitude >= settings.min_amplitude && chance * most < amplitude;
         if (taken && allowed_of(field) && !starts) {
             Cone cone = cone_in(field, starts, ux, uy, uz);
             taken = may_follow(cone, index_of(cone), qx[k], qy[k], qz[k]);
@@ -205,7 +223,9 @@ DEVICE bool fades(const Field& field, const Settings& settings, StreamlineState&
     float ahead =
         positive(sharpness, value_of_row(field.coefficients, row, state.tx, state.ty, state.tz));
     float chance = (float)(words.r0 >> 8) * UNIT_24;
-    return !(chance * state.height < ahead);
+    bool fading = !(chance * state.height < ahead);
+    if (fading && settings.lobe_cosine > 0.0f) mirror(settings, state);
+    return fading;
 }
 
 // Turn to the direction that was accepted, unless it is in doubt whether enough of the FOD is in the

@@ -291,6 +291,7 @@ struct StreamlineState {
     bool settled;  // the last choice kept the direction, and the voxel is the same
     bool weighed;  // enough of the FOD is in the cone
     bool looked;   // ahead, for the next step
+    bool mirrored;  // what is proposed next is known: a mirror image
     bool elsewhere;  // the last point is in another voxel than the FOD that is known
     Tissue tissue;
 };

@@ -107,7 +107,7 @@ DEVICE void go_to(StreamlineState& state, const float* position)
     state.z = position[2];
     state.steps = 0;
     state.n_proposals = 0;
-    state.settled = state.weighed = state.looked = false;
+    state.settled = state.weighed = state.looked = state.mirrored = false;
     state.elsewhere = true;
 }
 
