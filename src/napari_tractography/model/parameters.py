@@ -243,9 +243,9 @@ class TrackingParameters:
         slider=(0.0, 5.0),
         help="How far ahead the FOD counts as well, which keeps lines in their bundle, away from "
         "its edge: a direction along which it fades so much further on is drawn once more by "
-        "probabilistic tracking, and transport and diffusion turn to where it is larger there. 0 "
-        "takes the FOD at the point alone. Transport and diffusion do without it with nearest "
-        "interpolation.",
+        "probabilistic tracking, its mirror image in the lobe first where lines keep to one, and "
+        "transport and diffusion turn to where it is larger there. 0 takes the FOD at the point "
+        "alone. Transport and diffusion do without it with nearest interpolation.",
         by_fod="1.25 voxels, half of one for transport, 0 for diffusion",
     )
     lobe_deg: float = parameter(
