@@ -177,7 +177,7 @@ def test_the_test_of_shapes_knows_them():
 
 
 def test_mirror_images_are_at_the_axis_not_at_the_direction(monkeypatch):
-    """Nothing is ahead, so that second directions are drawn by min(q, q') + R q, see above.
+    """Nothing is ahead, so that second directions are drawn by min(q, q') + R q.
 
     Where the first one was beside the axis, that has another mean aside, towards the first, than
     without images, and than with those at the direction itself.
