@@ -63,6 +63,7 @@ Truth = truths.Truth | measured_truths.Yoga | measured_truths.FiberCup | measure
 
 ALGORITHM = next(spec for spec in parameter_specs() if spec.name == "algorithm")
 DEFAULT = str(ALGORITHM.default)
+CUTOFF = 0.1  # tckgen's default
 DEFAULTS = {"peaks": PEAKS.algorithm}  # of FODs of a kind whose default is another
 # Settings of ours beside those that `for_fod` gives; lengths and rates of a voxel.
 OURS: dict[str, dict[str, Any]] = {
@@ -72,7 +73,8 @@ OURS: dict[str, dict[str, Any]] = {
     "probabilistic, not ahead": {"look_ahead_voxels": 0.0},
     "probabilistic, not by roundness": {"min_roundness": 0.0},
     "probabilistic, all lobes": {"lobe_deg": 0.0},
-    "probabilistic, as iFOD1": {"look_ahead_voxels": 0.0, "lobe_deg": 0.0},
+    "probabilistic, tckgen's cutoff": {"min_amplitude": CUTOFF},
+    "probabilistic, as iFOD1": {"look_ahead_voxels": 0.0, "lobe_deg": 0.0, "min_amplitude": CUTOFF},
     "transport, a voxel ahead": {"look_ahead_voxels": 1.0},
     "transport, not ahead": {"look_ahead_voxels": 0.0},
     "transport, in all lobes": {"min_roundness": 0.0},

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
+from napari_tractography import Seeds, track
 from napari_tractography.fields.sh import sh_matrix
 from napari_tractography.model import defaults
 from napari_tractography.model.defaults import strong_amplitude, suited_to
@@ -60,7 +63,7 @@ def test_the_summary_says_where_values_come_from_and_leaves_out_those_of_the_per
         "looking ahead 1.56 mm (1.25 voxels)",
         "lobes from 8 degrees on (with probabilistic)",
         "roundness 0.8 (with probabilistic)",
-        "minimum amplitude 0.1 (the FOD is scaled as MRtrix3's)",
+        "minimum amplitude 0.06 (0.12 of its strong peaks, 0.5)",
         "minimum length 6.25 mm (5 voxels)",
         "maximum length 125 mm (100 voxels)",
     ):
@@ -95,28 +98,51 @@ def test_the_summary_names_the_amplitudes_that_a_floor_was_taken_from():
     assert "minimum amplitude 24 (0.12 of its strong peaks, 200)" in text
 
 
-def test_all_phantoms_count_as_scaled_as_those_of_mrtrix():
-    for name in ("arcs", "cross", "letter"):
-        assert TrackingParameters.for_fod(make_phantom(name, lmax=8)).min_amplitude == 0.1
+def test_streamlines_do_not_depend_on_the_scale_of_the_fod():
+    """But for two digits of the floor; by a power of two all amplitudes are as exact as before."""
+    fod = make_phantom("arcs", lmax=8)
+    scaled = Fod(np.asarray(fod.coefficients) * 4, fod.grid.affine, name=fod.name)
+    usual, larger = map(TrackingParameters.for_fod, (fod, scaled))
+    assert usual.min_amplitude == pytest.approx(0.12 * strong_amplitude(fod), rel=0.05)
+    assert larger.min_amplitude == pytest.approx(4 * usual.min_amplitude, rel=0.05)
+    assert larger == replace(usual, min_amplitude=larger.min_amplitude)
+    held = fod.grid.to_mm(np.argwhere(fod.support))
+    seeds = Seeds.at(held[:: len(held) // 40])
+    first = track(fod, seeds, usual, n_threads=1)
+    second = track(
+        scaled, seeds, replace(usual, min_amplitude=4 * usual.min_amplitude), n_threads=1
+    )
+    assert len(first) > 20
+    assert first.digest() == second.digest()
+
+
+def test_ifod2_keeps_the_cutoff_of_tckgen_where_the_fod_is_scaled_as_those_of_mrtrix():
+    for amplitude, floor in ((0.5, 0.1), (1.7, 0.1), (200.0, 24.0), (0.01, 0.0012)):
+        fod = spheres([amplitude] * 10)
+        parameters = TrackingParameters.for_fod(fod, algorithm="ifod2")
+        assert parameters.min_amplitude == pytest.approx(floor)
+        said = suited_to(fod, parameters.row).summary(parameters)
+        assert ("tckgen's cutoff" in said) == (floor == 0.1)
+        assert ("of its strong peaks" in said) == (floor != 0.1)
 
 
 def test_peaks_and_tensors_have_defaults_of_their_own():
     """Peaks have a lower floor; a tensor's amplitude is FA, whatever its unit."""
     peaks = Fod.from_peaks(np.full((3, 1, 1, 3), 0.4), AFFINE)
     drawn = TrackingParameters.for_fod(peaks, algorithm="probabilistic")
-    assert drawn.min_amplitude == 0.05
+    assert drawn.min_amplitude == 0.042  # 0.06 of 0.4 times the root of 3
     assert "no side lobes" in suited_to(peaks, drawn.row).summary(drawn)
     parameters = TrackingParameters.for_fod(peaks)
-    assert (parameters.algorithm, parameters.min_amplitude) == ("transport", 0.1)
+    assert (parameters.algorithm, parameters.min_amplitude) == ("transport", 0.083)
     assert "turn to small peaks" in suited_to(peaks).summary(parameters)
     noisy = np.tile(np.float32([0.8, 0, 0, 0, 0.5, 0, 0, 0, 0.2]), (3, 1, 1, 1))
     drawn = TrackingParameters.for_fod(Fod.from_peaks(noisy, AFFINE), algorithm="probabilistic")
-    assert drawn.min_amplitude == 0.05
+    assert drawn.min_amplitude == 0.048
     third = TrackingParameters.for_fod(Fod.from_peaks(noisy, AFFINE), algorithm="transport")
     assert third.min_amplitude == pytest.approx(0.2)
     noisy[1:, ..., 6:] = 0  # of most voxels
     two = TrackingParameters.for_fod(Fod.from_peaks(noisy, AFFINE), algorithm="transport")
-    assert two.min_amplitude == 0.1
+    assert two.min_amplitude == 0.096
     unscaled = TrackingParameters.for_fod(
         Fod.from_peaks(np.full((3, 1, 1, 3), 40.0), AFFINE), algorithm="probabilistic"
     )

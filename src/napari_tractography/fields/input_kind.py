@@ -98,9 +98,10 @@ class InputKind(Kind):
     recognise: Callable[[Sample], Kind | None] | None = None
     # Of its elements, where the header says that it is this kind and values do not tell.
     declared_order: str = ""
-    # floor, floor_reason: the minimum amplitude where amplitudes are as usual, and why.
+    # The minimum amplitude where amplitudes are as usual, and why where it is not an FOD's. Where it
+    # is not absolute it is in proportion to amplitudes, see model/defaults.py.
     floor: float
-    floor_reason: str
+    floor_reason: str = ""
     # The same for algorithms that follow its coefficients, where it is another; noise may raise it.
     floor_expanded: float | None = None
     floor_expanded_reason: str = ""

@@ -245,7 +245,5 @@ KIND = InputKind(
     kernel=COEFFICIENTS,
     suits=suits,
     recognise=recognise,
-    # Scaled as MRtrix3's, FODs get tckgen's default cutoff.
-    floor=0.1,
-    floor_reason="the FOD is scaled as MRtrix3's",
+    floor=0.1,  # tckgen's default cutoff
 )

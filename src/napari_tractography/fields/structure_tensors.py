@@ -63,8 +63,8 @@ KIND = InputKind(
         (": the half-angle of the cone in which the next direction is sought", ""),
         (" In the FOD's own unit, as tckgen's -cutoff.", ""),
         (
-            "0.1 where the FOD is scaled as MRtrix3's, else in proportion to its amplitudes; for "
-            "peaks half of that, but for transport and diffusion",
+            "0.12 of the FOD's strong peaks; for peaks half of that, but for transport and "
+            "diffusion; for ifod2 0.1, as tckgen's, where the FOD is scaled as MRtrix3's",
             "0.02",
         ),
         ("FOD amplitude", "linearity"),

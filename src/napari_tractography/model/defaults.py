@@ -31,9 +31,11 @@ from .specs import ParameterSpec, specs_of
 # With a tissue image, as tckgen -act: of the floor, and voxels.
 WITH_TISSUES, MIN_LENGTH_WITH_TISSUES = 0.5, 2.0
 STRONG_QUANTILE = 0.95  # of the voxels' largest amplitudes: about the peak of a single fibre
-# What that quantile is in FODs that count as scaled so. MRtrix3's responses give 0.5 to 1.1.
+# Of the quantile: what tckgen's cutoff of 0.1 is in a brain template. One that does not depend on
+# the scale of the FOD joins more of what is drawn: side lobes grow with the peaks.
+FLOOR_FRACTION = 0.12
+# What the quantile is where FODs count as scaled as MRtrix3's, of which responses give 0.5 to 1.1.
 USUAL_STRONG = 0.25, 4.0
-FLOOR_FRACTION = 0.12  # of the quantile, in other FODs: as much as 0.1 is in a brain template
 STEP_VOXELS = 0.2  # where neither the kind of FOD nor the algorithm has a step of its own
 N_DIRECTIONS = 324  # 10 degrees apart: the largest amplitude is missed by a few per cent
 MAX_VOXELS = 5_000  # that are read, evenly spread
@@ -180,10 +182,15 @@ def _floor(fod: FodLike, row: Algorithm, strong: float) -> tuple[float, str]:
     is_fod = follows_fod(row, kind)
     if is_fod and kind.floor_expanded is not None:
         floor, why = kind.floor_expanded, kind.floor_expanded_reason
-    if not (kind.is_absolute or USUAL_STRONG[0] <= strong <= USUAL_STRONG[1]):
+    if kind.is_absolute:
+        return floor, why
+    if row.keeps_cutoff and USUAL_STRONG[0] <= strong <= USUAL_STRONG[1]:
+        why = "tckgen's cutoff, since the FOD is scaled as MRtrix3's"
+    else:
         fraction = FLOOR_FRACTION * floor / SH.floor
         floor = rounded(fraction * strong, 2)
-        why = f"{fraction:g} of its strong peaks, {rounded(strong, 2):g}"
+        share = f"{fraction:g} of its strong peaks, {rounded(strong, 2):g}"
+        why = f"{share}; {why}" if why else share
     noise = kind.noise(fod.vectors.numbers) if is_fod and kind.noise is not None else 0.0
     return (rounded(noise, 2), kind.noise_reason) if noise > floor else (floor, why)
 

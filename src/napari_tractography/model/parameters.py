@@ -137,8 +137,8 @@ class TrackingParameters:
         "where its cone holds no other; 0 switches the floor off. In the FOD's own unit, as "
         "tckgen's -cutoff.",
         section="main",
-        by_fod="0.1 where the FOD is scaled as MRtrix3's, else in proportion to its amplitudes; "
-        "for peaks half of that, but for transport and diffusion",
+        by_fod="0.12 of the FOD's strong peaks; for peaks half of that, but for transport and "
+        "diffusion; for ifod2 0.1, as tckgen's, where the FOD is scaled as MRtrix3's",
     )
     interpolation: str = parameter(
         "trilinear",

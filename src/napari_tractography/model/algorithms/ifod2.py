@@ -19,5 +19,6 @@ ROW = Algorithm(
     curved=True,
     step_voxels=0.5,
     cone_deg=45.0,
+    keeps_cutoff=True,
     own_parameters=("samples",),
 )

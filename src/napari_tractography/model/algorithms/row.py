@@ -70,5 +70,8 @@ class Algorithm:
     look_ahead_voxels: float = 0.0
     lobe_deg: float = 0.0  # that suits an FOD; 0 where it means nothing
     min_roundness: float = 0.0  # the same
+    # Whether it keeps tckgen's default cutoff, where the FOD is scaled as MRtrix3's, in place of a
+    # floor in proportion to the FOD.
+    keeps_cutoff: bool = False
     draws: bool = True  # whether directions are drawn: tracking again from a point leads elsewhere
     own_parameters: tuple[str, ...] = ()  # that mean something to this algorithm and not to all
