@@ -63,8 +63,8 @@ Truth = truths.Truth | measured_truths.Yoga | measured_truths.FiberCup | measure
 
 ALGORITHM = next(spec for spec in parameter_specs() if spec.name == "algorithm")
 DEFAULT = str(ALGORITHM.default)
-CUTOFF = 0.1  # tckgen's default
 DEFAULTS = {"peaks": PEAKS.algorithm}  # of FODs of a kind whose default is another
+CUTOFF = 0.1  # tckgen's default
 # Settings of ours beside those that `for_fod` gives; lengths and rates of a voxel.
 OURS: dict[str, dict[str, Any]] = {
     **{str(name): {} for name in ALGORITHM.choices},

@@ -228,7 +228,7 @@ def test_defaults_for_an_fod_follow_its_voxels():
     assert parameters.min_radius_mm == pytest.approx(0.55 * 1.25, rel=0.01)
     assert parameters.max_angle_deg == pytest.approx(28.96, abs=0.1)
     assert (parameters.min_length_mm, parameters.max_length_mm) == (6.25, 125.0)
-    assert parameters.min_amplitude == 0.1
+    assert parameters.min_amplitude == 0.12
     rest = {"algorithm", "interpolation", "edge", "min_probability", "start", "n_directions"}
     assert all(getattr(parameters, n) == getattr(TrackingParameters(), n) for n in rest)
 
@@ -240,9 +240,9 @@ def test_voxels_that_are_no_cubes_count_by_their_geometric_mean():
 
 @pytest.mark.parametrize(
     ("amplitude", "floor"),
-    [(0.5, 0.1), (1.0, 0.1), (3.0, 0.1), (1000.0, 120.0), (0.001, 0.00012)],
+    [(0.5, 0.06), (1.0, 0.12), (3.0, 0.36), (1000.0, 120.0), (0.001, 0.00012)],
 )
-def test_the_floor_follows_amplitudes_that_are_scaled_otherwise(amplitude, floor):
+def test_the_floor_is_in_proportion_to_amplitudes(amplitude, floor):
     found = TrackingParameters.for_fod(one_fibre(amplitude=amplitude)).min_amplitude
     assert found == pytest.approx(floor, rel=0.05)
 

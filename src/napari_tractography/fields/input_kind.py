@@ -98,8 +98,8 @@ class InputKind(Kind):
     recognise: Callable[[Sample], Kind | None] | None = None
     # Of its elements, where the header says that it is this kind and values do not tell.
     declared_order: str = ""
-    # The minimum amplitude where amplitudes are as usual, and why where it is not an FOD's. Where it
-    # is not absolute it is in proportion to amplitudes, see model/defaults.py.
+    # The minimum amplitude where amplitudes are as usual, in proportion to which it is unless they
+    # are absolute, see model/defaults.py; and why, where it is not an FOD's.
     floor: float
     floor_reason: str = ""
     # The same for algorithms that follow its coefficients, where it is another; noise may raise it.

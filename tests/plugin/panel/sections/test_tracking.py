@@ -42,7 +42,7 @@ def test_values_suit_the_fod_and_say_where_they_come_from(open_model: Any, cross
     assert control(panel, "max_angle_deg").value == pytest.approx(28.96, abs=0.01)
     said = panel.tracking.origin.text()
     assert said.startswith("Defaults for voxels of 2 mm: step 0.55 mm (0.275 voxel)")
-    assert "the FOD is scaled as MRtrix3's" in said
+    assert "0.12 of its strong peaks" in said
 
 
 def test_an_algorithm_is_chosen_by_what_it_is_for_and_the_figures_are_a_click_away(
