@@ -73,7 +73,7 @@ OURS: dict[str, dict[str, Any]] = {
     "probabilistic, not ahead": {"look_ahead_voxels": 0.0},
     "probabilistic, not by roundness": {"min_roundness": 0.0},
     "probabilistic, all lobes": {"lobe_deg": 0.0},
-    "probabilistic, tckgen's cutoff": {"min_amplitude": CUTOFF},
+    "probabilistic, a floor of 0.1": {"min_amplitude": CUTOFF},
     "probabilistic, as iFOD1": {"look_ahead_voxels": 0.0, "lobe_deg": 0.0, "min_amplitude": CUTOFF},
     "transport, a voxel ahead": {"look_ahead_voxels": 1.0},
     "transport, not ahead": {"look_ahead_voxels": 0.0},
