@@ -20,8 +20,14 @@ def shown(qtbot, panel):
     """Wait for what is lost now; return it by the name of the bundle."""
     resections = panel.losses.resections
     QTest.qWait(0)
-    resections.update()
-    qtbot.waitUntil(lambda: not resections.work.is_busy, timeout=WAIT_MS)
+
+    def is_known() -> bool:
+        """Tell whether nothing is under way, nor due after what was."""
+        if not resections.work.is_busy:
+            resections.update()
+        return not resections.work.is_busy
+
+    qtbot.waitUntil(is_known, timeout=WAIT_MS)
     return {bundle.name: found for bundle, found in resections.found.items()}
 
 
