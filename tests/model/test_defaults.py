@@ -58,8 +58,8 @@ def test_the_summary_says_where_values_come_from_and_leaves_out_those_of_the_per
     for part in (
         "voxels of 1.25 mm",
         "step 0.344 mm (0.275 voxel)",
-        "smallest radius 0.688 mm (0.55 voxel)",
-        "a cone of 29 degrees",
+        "smallest radius 0.625 mm (0.5 voxel)",
+        "a cone of 31.9 degrees",
         "looking ahead 1.56 mm (1.25 voxels)",
         "lobes from 8 degrees on (with probabilistic)",
         "roundness 0.8 (with probabilistic)",
@@ -86,7 +86,7 @@ def test_the_summary_says_where_values_come_from_and_leaves_out_those_of_the_per
 def test_a_radius_that_no_cone_has_at_a_tiny_step_is_told():
     fod = spheres([0.5] * 10)
     text = suited_to(fod).summary(TrackingParameters.for_fod(fod, step_mm=0.0103))
-    assert "radius 0.59 mm in place of 0.688, which no cone has at this step: it is 1 deg" in text
+    assert "radius 0.59 mm in place of 0.625, which no cone has at this step: it is 1 deg" in text
     assert "so a cone" not in text
     text = suited_to(fod).summary(TrackingParameters.for_fod(fod, min_radius_mm=1.0))
     assert "cone" not in text

@@ -225,8 +225,8 @@ def one_fibre(voxel_mm=2.0, amplitude=1.0, affine=None):
 def test_defaults_for_an_fod_follow_its_voxels():
     parameters = TrackingParameters.for_fod(one_fibre(voxel_mm=1.25))
     assert parameters.step_mm == pytest.approx(0.275 * 1.25, rel=0.01)
-    assert parameters.min_radius_mm == pytest.approx(0.55 * 1.25, rel=0.01)
-    assert parameters.max_angle_deg == pytest.approx(28.96, abs=0.1)
+    assert parameters.min_radius_mm == pytest.approx(0.5 * 1.25, rel=0.01)
+    assert parameters.max_angle_deg == pytest.approx(31.9, abs=0.1)
     assert (parameters.min_length_mm, parameters.max_length_mm) == (6.25, 125.0)
     assert parameters.min_amplitude == 0.12
     rest = {"algorithm", "interpolation", "edge", "min_probability", "start", "n_directions"}
@@ -253,11 +253,11 @@ def test_what_is_given_stays_and_what_would_contradict_it_gives_way():
     by_angle = for_fod(fod, max_angle_deg=45.0)
     assert (by_angle.max_angle_deg, by_angle.min_radius_mm) == (45.0, None)
     finer = for_fod(fod, step_mm=0.2)
-    assert (finer.step_mm, finer.min_radius_mm) == (0.2, 1.1)
-    assert finer.max_angle_deg == pytest.approx(10.43, abs=0.01)
+    assert (finer.step_mm, finer.min_radius_mm) == (0.2, 1.0)
+    assert finer.max_angle_deg == pytest.approx(11.48, abs=0.01)
     assert for_fod(fod, step_mm=5.0).max_angle_deg == 90.0
     assert for_fod(fod, step_mm=0.01).max_angle_deg == 1.0
-    assert for_fod(fod, min_radius_mm=None).max_angle_deg == 29.0
+    assert for_fod(fod, min_radius_mm=None).max_angle_deg == 31.9
     assert for_fod(fod, min_radius_mm=0.1).max_angle_deg == 90.0
     assert for_fod(fod, min_radius_mm=100.0).max_angle_deg == 1.0
     assert for_fod(fod, max_length_mm=0.1).step_mm == 0.1

@@ -200,12 +200,9 @@ def _find(fod: FodLike, row: Algorithm) -> Suited:
     strong = strong_amplitude(fod)
     kind = fod.input_kind
     floor, why = _floor(fod, row, strong)
-    step, radius = kind.step, kind.radius
-    if has_lobes(row, kind):
-        step, radius = step or row.step_voxels, row.radius_voxels or radius
-    step = step or STEP_VOXELS
+    step = kind.step or (row.step_voxels if has_lobes(row, kind) else 0.0) or STEP_VOXELS
     shortest, longest = kind.min_length, kind.max_length
-    turn = {"min_radius_mm": rounded(radius * voxel_mm)}
+    turn = {"min_radius_mm": rounded(kind.radius * voxel_mm)}
     if row.cone_deg:
         turn = {"max_angle_deg": row.cone_deg}
     drift = {}
@@ -230,7 +227,7 @@ def _find(fod: FodLike, row: Algorithm) -> Suited:
         },
         reasons={
             "step_mm": f"{step:g} voxel",
-            "min_radius_mm": f"{radius:g} voxel",
+            "min_radius_mm": f"{kind.radius:g} voxel",
             "max_angle_deg": f"with {row.name}",
             "gamma": f"{row.gamma_voxels:g} per voxel",
             "look_ahead_mm": f"{row.look_ahead_voxels:g} voxel{'s' * (row.look_ahead_voxels > 1)}",

@@ -14,7 +14,6 @@ ROW = Algorithm(
     side_by_side=True,
     among_vectors="drawn",
     step_voxels=0.275,
-    radius_voxels=0.55,
     look_ahead_voxels=1.25,
     lobe_deg=8.0,
     min_roundness=0.8,

@@ -59,10 +59,9 @@ class Algorithm:
     among_vectors: str = ""
     starts_at_peak: bool = False  # whether along the peak that the start direction leads up to
     curved: bool = False  # whether steps are arcs
-    # That suit an FOD which is known all around, or 0 for what suits most: the step and the
-    # smallest radius, or the cone that suits that step.
+    # That suit an FOD which is known all around, or 0 for what suits most: the step, and the cone
+    # where it is not to follow from the step and the smallest radius.
     step_voxels: float = 0.0
-    radius_voxels: float = 0.0
     cone_deg: float = 0.0
     # gamma_voxels, look_ahead_voxels: the drift, per voxel, and how far to look ahead, that suit an
     # FOD; 0 where they mean nothing.
