@@ -52,8 +52,8 @@ def test_tortuosity_is_the_length_over_the_distance_of_the_ends(bench: ModuleTyp
     ("changes", "missed"),
     [
         ({}, []),
-        ({"correlation": 0.95}, ["density"]),
-        ({"ks": 0.11}, ["lengths"]),
+        ({"correlation": 0.96}, ["density"]),
+        ({"ks": 0.13}, ["lengths"]),
         ({"tortuosity": 2.3}, ["tortuosity"]),
         ({"at_maximum": 0.03}, ["maximum length"]),
     ],
