@@ -40,8 +40,6 @@ FODS = {
     "fibercup/fod.nii.gz": (3, "fibercup/wm.nii.gz"),
 }
 
-NOT_AHEAD = "for_fod, not looking ahead"
-PLAIN = "for_fod, neither"
 BRAIN = "fod_template.mif.gz"
 MIN_CORRELATION = 0.97
 MAX_KS = 0.12  # lines that leave bundles at their sides less often are longer
@@ -197,9 +195,9 @@ def settings_for(fod: nt.Fod) -> dict[str, nt.TrackingParameters]:
     """Return what is compared: the defaults of the FOD, also with other looks; of scripts."""
     return {
         "for_fod": nt.TrackingParameters.for_fod(fod),
-        NOT_AHEAD: nt.TrackingParameters.for_fod(fod, look_ahead_mm=0.0),
+        "for_fod, not looking ahead": nt.TrackingParameters.for_fod(fod, look_ahead_mm=0.0),
         "for_fod, all lobes": nt.TrackingParameters.for_fod(fod, lobe_deg=0.0),
-        PLAIN: nt.TrackingParameters.for_fod(fod, look_ahead_mm=0.0, lobe_deg=0.0),
+        "for_fod, neither": nt.TrackingParameters.for_fod(fod, look_ahead_mm=0.0, lobe_deg=0.0),
         "TrackingParameters()": nt.TrackingParameters(),
     }
 
