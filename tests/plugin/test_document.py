@@ -257,6 +257,28 @@ def test_several_acts_are_one_step_by_the_name_of_the_whole() -> None:
     assert len(doc.now.bundles) == 1
 
 
+def test_what_is_released_within_one_step_is_part_of_it() -> None:
+    """As where a bundle that is made of another becomes active."""
+    doc = Document()
+    with doc.one_step("Split off part"):
+        place(doc, (0, 0, 0))
+        doc.release()
+        place(doc, (1, 0, 0))
+    doc.undo()
+    assert not doc.can_undo
+    assert len(doc.now.bundle.seeds) == 0
+
+
+def test_what_follows_an_undo_goes_on_with_nothing() -> None:
+    doc = Document()
+    doc.act("Cone angle 10 degrees", acts.choose({"max_angle_deg": 10.0}), key="angle")
+    place(doc, (0, 0, 0))
+    doc.undo()
+    doc.act("Cone angle 20 degrees", acts.choose({"max_angle_deg": 20.0}), key="angle")
+    doc.undo()
+    assert doc.now.bundle.chosen == {"max_angle_deg": 10.0}
+
+
 def test_what_is_kept_from_before_is_no_step() -> None:
     doc = Document()
     with doc.no_step:
@@ -288,6 +310,23 @@ def test_steps_hold_a_bounded_number_of_bytes_of_streamlines(
         doc.undo()
         steps += 1
     assert 9 <= steps <= 12
+
+
+def test_streamlines_that_were_edited_count_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each edit makes others, which steps hold once they were shown."""
+    monkeypatch.setattr(document, "RESULT_BYTES", 3 * lines(10).points.nbytes)
+    doc = Document()
+    whole = track(doc, 12).whole
+    for n in range(9):
+        edited = whole.chosen(np.arange(2, 12))
+        assert edited.held_bytes == 0
+        assert edited.points.nbytes == edited.held_bytes == lines(10).points.nbytes
+        doc.act(f"Edit {n}", acts.change(tractogram=edited))
+    steps = 0
+    while doc.can_undo:
+        doc.undo()
+        steps += 1
+    assert 2 <= steps <= 4
 
 
 def test_a_result_beyond_the_bound_is_let_go_with_the_step_that_takes_it_away(

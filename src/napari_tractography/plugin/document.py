@@ -11,10 +11,11 @@ Nothing here knows a viewer, a layer or a widget.
 from __future__ import annotations
 
 import dataclasses
+import math
 import time
 import weakref
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, ClassVar
@@ -310,6 +311,7 @@ class Document:
         self._future: list[Step] = []
         self._held: Step | None = None  # what a gesture under way began with
         self._control: object = None  # in which it is
+        self._is_one_step = Flag()  # whether several acts are being made one
         self.no_step = Flag()  # within it acts are no steps, as of controls set to what was kept
         self._acted_at = 0.0
 
@@ -384,8 +386,11 @@ class Document:
             self._control = control
 
     def release(self, control: object = None) -> None:
-        """End a gesture, or that of a control; where nothing was done in it there is no step."""
-        if control is not None and control is not self._control:
+        """End a gesture, or that of a control; where nothing was done in it there is no step.
+
+        Acts that are being made one step stay so.
+        """
+        if self._is_one_step or (control is not None and control is not self._control):
             return
         held, self._held, self._control = self._held, None, None
         if held is not None and held.text and held.other is not self.now:
@@ -404,7 +409,8 @@ class Document:
             self.hold()
         before = self.now
         try:
-            yield
+            with self._is_one_step if not outer else nullcontext():
+                yield
         finally:
             if not outer:
                 self._held = None
@@ -452,6 +458,7 @@ class Document:
             return
         step = away.pop()
         back.append(Step(step.text, self.now))
+        self._acted_at = -math.inf  # what is done next follows nothing
         with self.is_travelling:
             self._go(step.other)
         self.history_changed.emit()
@@ -486,19 +493,38 @@ class Document:
         if now is not before:
             self.changed.emit(before, now)
 
+    def bundles_of_all_steps(self) -> Iterator[tuple[int, BundleState]]:
+        """Yield each bundle, by its id, as it is now and as any step has it."""
+        steps = [*self._past, *self._future, *filter(None, [self._held])]
+        known = set[int]()
+        for snapshot in (self.now, *(step.other for step in steps)):
+            for number, state in snapshot.bundles.items():
+                if id(state) not in known:
+                    known.add(id(state))
+                    yield number, state
+
     def _bound(self) -> None:
-        """Drop the oldest steps where results that they alone hold take too much memory."""
-        known = {id(b.result) for b in self.now.bundles.values() if b.result is not None}
+        """Drop the oldest steps where streamlines that they alone hold take too much memory."""
+        known = {id(each) for state in self.now.bundles.values() for each in _held_by(state)}
         left = RESULT_BYTES
         for index in range(len(self._past) - 1, -1, -1):
             for state in self._past[index].other.bundles.values():
-                if state.result is not None and id(state.result) not in known:
-                    known.add(id(state.result))
-                    left -= state.result.whole.points.nbytes
+                for tractogram in _held_by(state):
+                    if id(tractogram) not in known:
+                        known.add(id(tractogram))
+                        left -= tractogram.held_bytes
             if left < 0:
                 self._past = self._past[index + 1 :]
                 self.history_changed.emit()
                 return
+
+
+def _held_by(state: BundleState) -> Iterator[Tractogram]:
+    """Yield a bundle's streamlines, as they were tracked and as they are shown."""
+    if state.result is not None:
+        yield state.result.whole
+    if state.tractogram is not None:
+        yield state.tractogram
 
 
 def _same(one: Any, other: Any) -> bool:

@@ -240,6 +240,11 @@ class Tractogram(Outcome):
         return self.points if self._stored is None else self._stored
 
     @property
+    def held_bytes(self) -> int:
+        """Bytes of points that it holds; 0 of what was chosen of others and not asked for."""
+        return sum(each.nbytes for each in (self._points, self._stored) if each is not None)
+
+    @property
     def data(self) -> StreamlineData:
         """What other programs say of the streamlines: values and groups."""
         origin = self._origin  # before the slot, as of other columns

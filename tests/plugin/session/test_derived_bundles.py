@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import threading
+import weakref
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
-from hands import WAIT_MS
+from hands import WAIT_MS, is_let_go
 from napari.layers import Tracks
 
 from napari_tractography import Project, Recipe, TrackingParameters, Tractogram
@@ -16,6 +17,7 @@ from napari_tractography.errors import InvalidTractogramError
 from napari_tractography.files.streamline_data import StreamlineData
 from napari_tractography.model.phantoms import make_phantom, phantom_seeds_mm
 from napari_tractography.model.regions import Region
+from napari_tractography.plugin import document
 from napari_tractography.plugin.export.projects import project_of
 from napari_tractography.plugin.export.recipes import recipe_of
 from napari_tractography.plugin.panel.panel import TractographyPanel
@@ -61,9 +63,34 @@ def test_a_selection_is_split_off_and_the_rest_stays(opened: Any) -> None:
     opened.bundles.history.undo()
     assert made not in opened.bundles.bundles
     assert ys(layer) == list(range(8))
+    assert not opened.bundles.history.can_undo  # it was one step
     opened.bundles.history.redo()
     assert ys(opened.bundles.active.streamlines_layer) == [1, 4]
     assert ys(layer) == [0, 2, 3, 5, 6, 7]
+
+
+def test_a_deleted_bundle_is_let_go_of_with_the_step_that_would_bring_it_back(
+    opened: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(document, "MAX_STEPS", 3)
+    session, history = opened.session, opened.bundles.history
+    bundle = opened.bundles.active
+    gone, number = weakref.ref(bundle), bundle.id
+    session.delete(bundle)
+    del bundle
+    for name in "ab":
+        opened.bundles.rename(opened.bundles.active, name)
+    history.undo()
+    history.undo()
+    history.undo()
+    assert ys(session.open_bundle(number).streamlines_layer) == list(range(8))
+    history.redo()
+    for name in "cde":
+        opened.bundles.rename(opened.bundles.active, name)
+    selection = opened.viewer.layers.selection  # which holds what was active before
+    for layer in (session.fod_layer, opened.viewer.layers[-1], session.fod_layer):
+        selection.active = layer
+    assert is_let_go(gone)
 
 
 def test_groups_of_a_file_become_bundles(opened: Any) -> None:

@@ -245,12 +245,10 @@ class Regions:
             change = acts.remove_regions([entry.id for entry in self._entries_of(layer)])
             self.document.act(f"Remove region {layer.name}", change)
 
-    def forget_removed(self) -> None:
-        """Let go of regions that no bundle has."""
-        bundles = self.document.now.bundles.values()
-        there = {region.id for bundle in bundles for region in bundle.regions}
-        for number in self._known.keys() - there:
-            del self._known[number]
+    def forget(self, numbers: Iterable[int]) -> None:
+        """Let go of regions by their ids."""
+        for number in numbers:
+            self._known.pop(number, None)
 
     # -- changing ------------------------------------------------------------------------------
 

@@ -135,6 +135,7 @@ class Session:
         self._is_outdated = False  # whether the document changed meanwhile
         self.is_inserting = Flag()  # or removing a layer, which is no act of a person
         self.document, self._bundles, self.regions = open_in(viewer)
+        self._there = set[int]()  # ids of bundles and regions that were there, or in any step
         self._shown = Snapshot({}, -1)
         self._followed: FodOpening | None = None  # of the FOD that is chosen
         self._watches = {n: LayerWatch(partial(self._on_mask, n)) for n in ("mask", "seed_mask")}
@@ -423,15 +424,18 @@ class Session:
 
     def forget_closed(self) -> None:
         """Let go of bundles, and of layers without streamlines, that no step brings back."""
-        if self.document.can_undo or self.document.can_redo:
-            return
-        there = self.document.now.bundles
-        for number, bundle in list(self._bundles.items()):
-            if number not in there:
-                del self._bundles[number]
-            elif not bundle.is_shown and bundle.state.result is None:
+        states = list(self.document.bundles_of_all_steps())
+        there = {number for number, _ in states}
+        there |= {region.id for _, state in states for region in state.regions}
+        gone, self._there = self._there - there, there
+        for number in gone & self._bundles.keys():
+            self._bundles.pop(number).listening.close()
+        self.regions.forget(gone)
+        with_streamlines = {number for number, state in states if state.result is not None}
+        for number in (there & self._bundles.keys()) - with_streamlines:
+            bundle = self._bundles[number]
+            if not bundle.is_shown and bundle.arriving is None:
                 bundle.layer = None
-        self.regions.forget_removed()
 
     def _lose_layer(self, bundle: OpenBundle) -> None:
         """Do without streamlines whose layer a person has removed."""
