@@ -197,7 +197,14 @@ def test_given_starts_need_directions(fod, seeds):
 
 def test_where_seeds_and_volume_are_is_told_in_the_volumes_unit(fod):
     small = Fod(fod.coefficients, Grid(fod.grid.shape, np.diag([0.02, 0.02, 0.02, 1]), unit="um"))
-    with pytest.raises(InvalidSeedsError, match=r"at \(1000\.0, 0\.0, 0\.0\) µm; its volume spans"):
+    with pytest.raises(InvalidSeedsError, match=r"at \(1000\.0, 0\.0, 0\.0\) µm; place them"):
+        track(small, [[1, 0, 0]], short())
+
+
+def test_a_volume_of_small_voxels_is_told_by_as_many_decimals_as_it_needs(fod):
+    affine = np.diag([0.003, 0.003, 0.003, 1])
+    small = Fod(fod.coefficients, Grid(fod.grid.shape, affine))
+    with pytest.raises(InvalidSeedsError, match=r"at \(1\.000, 0\.000, 0\.000\) mm.*to \(0\.02"):
         track(small, [[1, 0, 0]], short())
 
 

@@ -110,6 +110,14 @@ def test_a_run_of_which_most_seeds_come_to_nothing_says_what_to_change(strength,
     assert remedy in text
 
 
+def test_no_more_than_99_percent_came_to_nothing_where_something_came(straight):
+    x, y, z = straight.grid.centre_mm
+    seeds = Seeds.at([[x, y, z]] + 299 * [[x, y, z + 500.0]])
+    tractogram = track(straight, seeds, STRAIGHT)
+    assert len(tractogram) == 1
+    assert advice(tractogram, STRAIGHT).startswith("99 % of the seeds gave no streamline")
+
+
 def test_what_a_region_discards_is_no_reason_for_advice(straight):
     x, y, z = straight.grid.centre_mm
     one = Region.sphere((x + 8, y + 0.3, z), 0.35, "include")

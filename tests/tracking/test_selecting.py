@@ -170,7 +170,7 @@ def test_a_region_that_reaches_beyond_the_image_is_tracked_from(key):
 
 def test_where_few_seeds_lie_inside_many_are_looked_at():
     barely = Seeds.in_sphere((-500.45, 3, 3), 500.0, 1)
-    with pytest.raises(InvalidSeedsError, match=r"All 100,000 seeds lie outside .*volume spans"):
+    with pytest.raises(InvalidSeedsError, match=r"All 100,000 seeds lie outside .*which spans"):
         iter_track(FOD, barely, LONG, select=300)
     with pytest.raises(InvalidSeedsError, match=r"All 3,000 seeds lie outside"):
         iter_track(FOD, barely, LONG, select=3)

@@ -7,6 +7,7 @@ calls, the recipes and the session; read by :mod:`.engine` and below.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypedDict, cast
@@ -302,15 +303,17 @@ def check_inside(seeds: Seeds, fod: Fod, n_most: int = 0) -> None:
         sampled = seeds.more(min(n, n_most), 0) if n else seeds
         if _any_inside(sampled.device_positions.native, fod.grid):
             return
-    unit = fod.grid.unit
+    unit, grid = fod.grid.unit, fod.grid
+    # As many decimals as tell voxels apart.
+    decimals = max(1, math.ceil(-math.log10(per_mm(unit) * grid.voxel_sizes_mm.min())))
     first, low, high = (
-        (per_mm(unit) * np.asarray(point, np.float64)).round(1).tolist()
-        for point in (sampled.positions_mm[0], *fod.grid.bounds_mm())
+        ", ".join(f"{x + 0.0:.{decimals}f}" for x in (per_mm(unit) * np.asarray(p)).round(decimals))
+        for p in (sampled.positions_mm[0], *grid.bounds_mm())
     )
-    position = ", ".join(f"{x:.1f}" for x in first)
     raise InvalidSeedsError(
-        f"All {len(sampled):,} seeds lie outside {fod.name}, the first at ({position}) "
-        f"{symbol(unit)}; its volume spans {low} to {high} {symbol(unit)} (RAS+)."
+        f"All {len(sampled):,} seeds lie outside {fod.name}, the first at ({first}) "
+        f"{symbol(unit)}; place them within its volume, which spans ({low}) to ({high}) "
+        f"{symbol(unit)} (RAS+)."
     )
 
 

@@ -113,7 +113,7 @@ def advice(tractogram: Outcome, parameters: TrackingParameters, unit: str = MM) 
     fraction = float((ends == StopReason.MAX_LENGTH).any(axis=1).mean())
     if fraction > MOST:
         return (
-            f"{100 * fraction:.0f} % of the streamlines reached the maximum length of "
+            f"{_percent(fraction)} % of the streamlines reached the maximum length of "
             f"{parameters.max_length_mm * per_mm(unit):g} {symbol(unit)}: raise the minimum "
             f"amplitude ({parameters.min_amplitude:g}) if they wander, else the maximum length."
         )
@@ -132,6 +132,11 @@ def advice(tractogram: Outcome, parameters: TrackingParameters, unit: str = MM) 
     }
     reason = max(at_seeds, key=lambda r: at_seeds[r], default=StopReason.SEED_WITHOUT_FOD)
     return (
-        f"{100 * fraction:.0f} % of the seeds gave no streamline or one that ends at once, "
+        f"{_percent(fraction)} % of the seeds gave no streamline or one that ends at once, "
         f"mostly: {reason.text}; {reason.remedy}."
     )
+
+
+def _percent(fraction: float) -> int:
+    """Return a fraction in percent; 100 where it is all alone."""
+    return 100 if fraction == 1 else min(round(100 * fraction), 99)
