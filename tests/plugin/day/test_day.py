@@ -115,6 +115,24 @@ def test_an_error_is_told_with_its_reason_first_and_whole_in_the_panel(
     )
 
 
+def test_a_file_that_was_refused_is_no_more_spoken_of_once_another_is_opened(
+    open_model: Any, cross: Any, tmp_path: Path, notes: list[str]
+) -> None:
+    """The first FOD is chosen by itself, which is no step."""
+    panel = open_model()
+    path = tmp_path / "white matter.nii"
+    path.write_bytes(b"no image")
+    panel.data.add_fod(path)
+    assert shown(panel.results.notice)
+    assert len(notes) == 1
+    image = nib.Nifti1Image(cross.coefficients, cross.grid.affine)
+    nib.save(image, tmp_path / "fod.nii")
+    panel.data.add_fod(tmp_path / "fod.nii")
+    panel.results.refresh_notice()
+    assert panel.session.fod_layer is not None
+    assert not shown(panel.results.notice)
+
+
 def test_none_stands_first_also_where_layers_are_there_before_the_panel() -> None:
     viewer = ViewerModel()
     viewer.add_labels(np.ones((4, 4, 4), np.uint8), name="labels")

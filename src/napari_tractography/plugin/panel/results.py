@@ -17,6 +17,7 @@ from ...model.stop import StopReason
 from ...streamlines.tractogram import Tractogram
 from ...tracking import report
 from ...tracking.report import advice
+from ..document import Snapshot
 from ..layers.tubes import TUBES_OF, Tubes
 from ..listening import Listening
 from ..notices import told_by
@@ -116,6 +117,7 @@ class Results(QWidget):  # type: ignore[misc]
         self._listening = Listening(
             (notification_manager.notification_ready, self._on_notification),
             (session.document.history_changed, self._forget_told),
+            (session.document.changed, self._on_document),
         )
 
     def showEvent(self, event: QShowEvent) -> None:  # noqa: N802 - Qt's name
@@ -139,6 +141,11 @@ class Results(QWidget):  # type: ignore[misc]
 
     def _on_notification(self, notification: Any) -> None:
         self.tell(told_by(notification))
+
+    def _on_document(self, before: Snapshot, now: Snapshot) -> None:
+        """Say no more of a file that was refused when another is opened, which is no step."""
+        if before.bundle.fod is not now.bundle.fod:
+            self._forget_told()
 
     def _forget_told(self) -> None:
         if self._told:
