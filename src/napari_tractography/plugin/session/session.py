@@ -405,7 +405,9 @@ class Session:
             return
         if self.seeds.forget(layer):
             n = len(self.state.seeds)
-            self.document.act(f"Remove {plural(n, 'seed')}", acts.change(seeds=self.seeds.shown))
+            if n:
+                change = acts.change(seeds=self.seeds.shown)
+                self.document.act(f"Remove {plural(n, 'seed')}", change)
         elif isinstance(layer, Streamlines):
             bundle = self.of_layer(layer)
             if bundle is not None:

@@ -112,6 +112,39 @@ def test_when_the_chosen_fod_is_removed_one_that_is_left_is_chosen(
     assert panel.session.fod_layer is panel.data.fod_choice.value is first
 
 
+def test_undo_goes_back_beyond_an_fod_that_was_closed_and_redo_comes_again(
+    open_model: Any, cross: Any
+) -> None:
+    """Where nothing is left that was placed, any FOD that is there is taken, which is no step."""
+    panel = open_model(cross)
+    history, layers = panel.session.document, panel.viewer.layers
+    panel.session.add_seeds_mm(MIDDLE)
+    layers.remove(panel.session.fod_layer)
+    other = panel.viewer.add_layer(fod_layer(make_phantom("letter", lmax=4)))
+    panel.data.fod_choice.value = other
+    panel.session.add_seeds_mm(MIDDLE + 1.0)
+    steps = []
+    for _ in range(3):
+        steps.append(history.last)
+        history.undo()
+        panel.data.refresh_layers()  # as where a layer comes or goes
+    assert not history.can_undo
+    assert steps == ["Place 1 seed", f"Track in {other.name}", "Place 1 seed"]
+    assert panel.session.fod_layer is other
+    for step in reversed(steps):
+        assert history.next == step
+        history.redo()
+    assert len(panel.session.seeds.positions_mm) == 2
+
+
+def test_no_seeds_that_are_removed_are_no_step(open_model: Any, cross: Any) -> None:
+    panel = open_model(cross)
+    panel.session.add_seeds_mm(MIDDLE)
+    panel.session.document.undo()
+    panel.viewer.layers.remove(panel.session.seeds.layer)
+    assert not panel.session.document.can_undo
+
+
 def test_what_the_fod_was_taken_for_is_shown(open_model: Any, cross: Any, tmp_path: Path) -> None:
     panel = open_model()
     data = panel.data

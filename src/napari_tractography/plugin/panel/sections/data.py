@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -215,8 +215,13 @@ class DataSection(QWidget):  # type: ignore[misc]
         if layer is not None and fod_grid_of(layer) is None and not self._take_image(layer):
             return
         other = layer is not None and not self._lies_as_before(layer)
-        name = "" if layer is None else layer.name
-        with self.session.document.one_step(f"Track in {name}") if other else nullcontext():
+        document = self.session.document
+        step: AbstractContextManager[None] = nullcontext()
+        if self.session.takes_any_fod:
+            step = document.no_step  # it is taken by itself, also when undo comes back to there
+        elif layer is not None and other:
+            step = document.one_step(f"Track in {layer.name}")
+        with step:
             self.session.choose_fod(layer)
             self.follow()
             self._fod_changed(other)
