@@ -315,6 +315,27 @@ def test_opening_can_be_cancelled_and_nothing_of_it_is_lost(
     assert names == ["CST left", "CST right"]
 
 
+def test_what_looks_at_files_may_fail_and_bundles_are_tracked(
+    study: Any,
+    open_model: Any,
+    qtbot: Any,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    notes: list[str],
+) -> None:
+    path, wanted = tmp_path / "study.tracts.json", digests(study)
+    assert study.project.save(path)
+
+    def fail(_project: Project) -> list[str]:
+        raise OSError("the disk is gone")
+
+    monkeypatch.setattr(Project, "changed_files", fail)
+    again = open_model(prepared=False)
+    open_project(again, path, qtbot)
+    assert digests(again) == wanted
+    assert "Whether its files have changed is unknown: the disk is gone; see the log." in notes[-1]
+
+
 def test_the_title_says_what_is_unsaved(study: Any, tmp_path: Path) -> None:
     keeper = study.project.keeper
     keeper.compare()

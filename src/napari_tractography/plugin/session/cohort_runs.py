@@ -6,6 +6,7 @@ Works in a thread of its own and hands over in steps, as subjects come. Called b
 from __future__ import annotations
 
 import contextlib
+import logging
 import threading
 import time
 from collections.abc import Iterator
@@ -25,6 +26,8 @@ from ..requests import Request
 from ..run_seeding import SeedBetween, SeedFod
 from ..timers import delayed
 from .session import Session
+
+logger = logging.getLogger(__name__)
 
 N_PREVIEW = 200  # streamlines of each subject, while something changes
 SETTLE_MS = 400  # after the last change, before all are tracked
@@ -177,3 +180,6 @@ def work(run: CohortRun) -> Iterator[CohortStep | str]:
         yield CohortStep(n_subjects, n_subjects, n_reached / np.float32(n_subjects), result)
     except TractographyError as error:
         yield str(error)
+    except Exception as error:  # a defect: logged in full, shown as a sentence, never silence
+        logger.exception("Tracking in the subjects failed")
+        yield f"Tracking in the subjects failed: {error}; the log has the details."

@@ -196,10 +196,14 @@ class Opening:
 def _track(opening: Opening, execution: Execution) -> Iterator[BundleProgress]:
     bundles = list(opening.project.bundles.values())
     yield BundleProgress(bundles[0].name, 0.0)
-    for path in opening.project.changed_files():
-        opening.problems.append(f"The file {path} is not what it was.")
-    for path in opening.project.unasked_files():
-        opening.problems.append(f"{path} was not looked at.")
+    try:
+        for path in opening.project.changed_files():
+            opening.problems.append(f"The file {path} is not what it was.")
+        for path in opening.project.unasked_files():
+            opening.problems.append(f"{path} was not looked at.")
+    except Exception as error:  # the bundles may open all the same, or say what is wrong
+        logger.exception("The files of a project could not be compared")
+        opening.problems.append(f"Whether its files have changed is unknown: {error}; see the log.")
     for number, bundle in enumerate(bundles):
         if opening.cancelled.is_set():
             return

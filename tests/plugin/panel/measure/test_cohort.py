@@ -124,6 +124,19 @@ def test_a_preview_goes_before_all_streamlines(
     assert len(n_each) == 2
 
 
+def test_whatever_goes_wrong_is_said(
+    panel: Any, qtbot: Any, pattern: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_args: Any) -> None:
+        raise OSError("the disk is gone")
+
+    monkeypatch.setattr(nt.Cohort, "iter_done", fail)
+    panel.cohort.open_cohort(pattern)
+    wait(panel, qtbot)
+    said = "Tracking in the subjects failed: the disk is gone; the log has the details."
+    assert panel.cohort.note.text() == said
+
+
 def test_a_row_opens_its_subject_with_the_same_seed(panel: Any, qtbot: Any, pattern: str) -> None:
     panel.cohort.open_cohort(pattern)
     wait(panel, qtbot)
