@@ -14,6 +14,7 @@ from napari.layers import Layer
 
 from napari_tractography.errors import FileError, InvalidFodError
 from napari_tractography.files.fods import load_fod
+from napari_tractography.files.hashing import sha256_of
 from napari_tractography.model.fod import Fod
 from napari_tractography.model.phantoms import make_phantom
 from napari_tractography.plugin.layers.fod_opening import contrast_limits
@@ -25,6 +26,7 @@ from napari_tractography.plugin.layers.volume_layers import (
     mask_layers,
     open_fod,
     opening_of,
+    sha256_of_fod,
 )
 
 pytestmark = pytest.mark.usefixtures("qtbot")
@@ -67,6 +69,9 @@ def test_the_map_is_shown_while_coefficients_are_read(
     qtbot.waitUntil(lambda: opening_of(layer) is None, timeout=WAIT_MS)
     np.testing.assert_array_equal(fod_of(layer).values, fod.values)
     assert fod_of(layer).grid == fod.grid
+    read = sha256_of(path)
+    path.write_bytes(b"anew")
+    assert sha256_of_fod(layer) == read
     assert not notes
 
 

@@ -277,6 +277,31 @@ def test_what_differs_is_named(
     assert "CST right is not as it was saved" in notes[-1]
 
 
+@pytest.mark.parametrize("is_opened", [False, True])
+def test_an_fod_that_was_written_anew_is_named_when_the_project_is_opened(
+    study: Any,
+    open_model: Any,
+    qtbot: Any,
+    tmp_path: Path,
+    notes: list[str],
+    cross: Any,
+    is_opened: bool,
+) -> None:
+    """What was tracked in is what had been read, not what is there when it is saved."""
+    path, file = tmp_path / "study.tracts.json", tmp_path / "fod.nii.gz"
+    panel = study
+    if is_opened:
+        assert study.project.save(path)
+        panel = open_model(prepared=False)
+        open_project(panel, path, qtbot)
+    save_fod(Fod(cross.coefficients * 0.7, cross.grid), file)
+    assert panel.project.save(path)
+    assert Project.load(path).changed_files() == [str(file)]
+    again = open_model(prepared=False)
+    open_project(again, path, qtbot)
+    assert f"The file {file} is not what it was." in notes[-1]
+
+
 def test_a_file_that_moved_is_asked_for(
     study: Any, open_model: Any, qtbot: Any, tmp_path: Path, monkeypatch: Any
 ) -> None:

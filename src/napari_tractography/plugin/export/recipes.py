@@ -18,7 +18,7 @@ from ...recipes.recipe import Recipe
 from ...recipes.sources import FodSource, RegionSource, SeedSource
 from ...recipes.tissue_sources import TissueSource
 from ...recipes.volume_sources import VolumeSource
-from ..layers.volume_layers import fod_of
+from ..layers.volume_layers import fod_of, sha256_of_fod
 from ..requests import Request
 from ..run_seeding import (
     SeedBetween,
@@ -33,7 +33,7 @@ from .layer_files import image_source, is_of_image, path_of
 
 
 def recipe_of(request: Request, layers: Sequence[Layer]) -> Recipe:
-    """Return the recipe of a full run; the SHA-256 of its FOD is taken when it is saved.
+    """Return the recipe of a full run; the SHA-256 of its FOD is that of the file as it was read.
 
     One of the layers shows the FOD. Of a run that ended early it gives what had arrived, and ends
     there; between two regions, where each has seeds of its own, it goes to the end and keeps the
@@ -79,8 +79,8 @@ def _fod_source(request: Request, layers: Sequence[Layer]) -> FodSource:
     if layer is not None and is_of_image(layer, fod):
         return image_source(layer, fod)
     path = None if layer is None else path_of(layer)
-    if path is not None:
-        return FodSource.file(
+    if layer is not None and path is not None:
+        source = FodSource.file(
             path,
             kind=fod.kind,
             basis=fod.basis,
@@ -88,6 +88,7 @@ def _fod_source(request: Request, layers: Sequence[Layer]) -> FodSource:
             hashed=False,
             **given_reading(fod),
         )
+        return replace(source, sha256=sha256_of_fod(layer))
     if is_phantom(fod):
         return FodSource.of_phantom(fod)
     if layer is None:

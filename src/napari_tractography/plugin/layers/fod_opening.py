@@ -67,8 +67,9 @@ class FodOpening:
         # (x, y, z) float32: the l = 0 map, which fills while the file is read.
         self.isotropic: NDArray[np.float32] = self._reader.isotropic
         self.fod: Fod | None = None  # when it has been read
+        self.sha256 = ""  # of the file, then
         self.is_under_way = False  # whether the file is being read
-        self._reading: Future[Fod] | None = None
+        self._reading: Future[tuple[Fod, str]] | None = None
         self._timer: QTimer | None = None
         self._bar: Any = None  # of napari's activity dock
         self._was_added = False  # whether a layer of the viewer has been seen
@@ -100,7 +101,7 @@ class FodOpening:
             self._timer.start()
             return
         self.is_under_way = False
-        self.fod = self._reading.result()
+        self.fod, self.sha256 = self._reading.result()
         self._mention_invalid_voxels()
 
     def cancel(self) -> None:
@@ -113,10 +114,10 @@ class FodOpening:
         layers = () if self.viewer is None else self.viewer.layers
         return [layer for layer in layers if layer.metadata.get(FOD_KEY) is self]
 
-    def _read(self) -> Fod:
-        """Read the file; in the thread."""
+    def _read(self) -> tuple[Fod, str]:
+        """Read the file, and its SHA-256 in the same pass; in the thread."""
         try:
-            return self._reader.read()[0]
+            return self._reader.read(hashed=True)
         except (TractographyError, GivenUpError):
             raise
         except Exception as error:  # a defect: logged in full, shown as a sentence
@@ -183,7 +184,7 @@ class FodOpening:
         if self._bar is not None:
             self._bar.close()
         if error is None:
-            self.fod = self._reading.result()
+            self.fod, self.sha256 = self._reading.result()
             self._mention_invalid_voxels()
             if self.fod.n_invalid_voxels:  # they were still in the map
                 self._redraw(self.layers())

@@ -37,6 +37,8 @@ Resampled = tuple[NDArray[np.bool_], Grid, NDArray[np.bool_]]
 _turned: WeakKeyDictionary[Layer, Turned] = WeakKeyDictionary()
 _resampled: WeakKeyDictionary[Layer, Resampled] = WeakKeyDictionary()
 
+# layer.metadata[SHA256_KEY]: of the file that its Fod was read from, as it was then.
+SHA256_KEY = "sha256"
 MAP_KEY = "is_map"  # layer.metadata[MAP_KEY]: whether the file of a mask held many values
 # What holds little fades away, so that on a light background a slice is no black box.
 FADED = 0.15  # of the contrast
@@ -81,7 +83,9 @@ def open_fod(path: str | PathLike[str], viewer: Any = None, *, kind: str = AUTO)
     opening = FodOpening(path, viewer, kind=kind)
     opening.start()
     if opening.fod is not None:
-        return fod_layer_data(opening.fod)
+        data, attributes, kind_of_layer = fod_layer_data(opening.fod)
+        attributes["metadata"][SHA256_KEY] = opening.sha256
+        return data, attributes, kind_of_layer
     return _map_layer_data(opening, opening.isotropic, opening.contrast_limits)
 
 
@@ -131,6 +135,13 @@ def opening_of(layer: Layer | None) -> FodOpening | None:
     """Return the opening of the FOD that a layer shows while its file is being read, or None."""
     found = _held_by(layer)
     return found if isinstance(found, FodOpening) and found.is_under_way else None
+
+
+def sha256_of_fod(layer: Layer) -> str:
+    """Return the SHA-256 of the file of a layer's FOD as it was when it was read; "" if unknown."""
+    found = _held_by(layer)
+    known = layer.metadata.get(SHA256_KEY, "")
+    return found.sha256 if isinstance(found, FodOpening) else str(known)
 
 
 def _held_by(layer: Layer | None) -> Fod | FodOpening | None:

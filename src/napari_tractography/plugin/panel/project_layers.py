@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,14 @@ from ...recipes.volume_sources import VolumeSource, located
 from ..export.layer_files import PATH_KEY, SOURCE_KEY, image_source, is_of_image, path_of
 from ..layers.sources.image_layers import KEY_KEY, PHANTOM_KEY, image_layer, settings_of
 from ..layers.tissue_layers import shown_tissues, tissue_layer_data, tissue_layers
-from ..layers.volume_layers import fod_grid_of, fod_layer_data, fod_layers, fod_of, mask_layer_data
+from ..layers.volume_layers import (
+    SHA256_KEY,
+    fod_grid_of,
+    fod_layer_data,
+    fod_layers,
+    fod_of,
+    mask_layer_data,
+)
 from ..space.display import BARE_KEY
 from ..space.layer_list import insert_beside
 from .widgets.busy_dialog import wait_for
@@ -54,8 +62,9 @@ class ProjectLayers:
             if _shows(layer, source):
                 return layer
         name = Path(source.path).name or source.phantom
-        fod = wait_for(source.load, f"Opening {name}", parent)
-        reading = source.image
+        reading = source.image  # of which no more is read than what is tracked in
+        read = partial(source.read, hashed=reading is None)
+        fod, found = wait_for(read, f"Opening {name}", parent)
         if reading is not None and reading.odf_voxels is None:
             layer = self._image_layer(fod, source, reading)
         else:
@@ -64,6 +73,7 @@ class ProjectLayers:
             layer.metadata[SOURCE_KEY] = source
         elif source.path:
             layer.metadata[PATH_KEY] = source.path
+            layer.metadata[SHA256_KEY] = found.sha256
         return self.viewer.add_layer(layer)
 
     def _image_layer(self, fod: Fod, source: FodSource, reading: ImageReading) -> Layer:
