@@ -200,7 +200,8 @@ class BundleState:
     # what is shown.
     filtered_by: tuple[tuple[Region, ...], str, tuple[float, float]] = ((), "all", NO_LIMITS)
     summary: str = ""  # what the panel says of the result; "" for no more than can be seen of it
-    # What a project says of it, as long as it was neither tracked nor changed here.
+    # What a project says of it, as long as it was neither tracked nor changed here. Of streamlines
+    # in a file that is not read yet whatever is changed, as that file is all that there is of them.
     source: Source | None = None
 
     def blank(self, name: str, colour: str) -> BundleState:
@@ -239,8 +240,12 @@ TRACKED_WITH = (
 )  # fmt: skip
 
 
+# What the source of a bundle that is to be tracked says.
+SAID_BY_SOURCE = {*TRACKED_WITH, "n_mask_changes", "regions"}
+
+
 # What a project does not say of a bundle: its streamlines follow from the rest.
-NOT_SAVED = {"result", "tractogram", "summary", "source"}
+NOT_SAVED = {"result", "tractogram", "filtered_by", "summary", "source"}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -259,12 +264,18 @@ class Snapshot:
     def replace(self, number: int | None = None, **changes: Any) -> Snapshot:
         """Return the snapshot with other values of a bundle, by default the active one.
 
-        The same snapshot comes back where nothing differs, or the bundle is not there.
+        The same snapshot comes back where nothing differs, or the bundle is not there. A bundle
+        that is to be tracked otherwise is no longer as its project says, unless `source` is given.
         """
         number = self.active if number is None else number
         state = self.bundles.get(number)
-        if state is None or all(_same(getattr(state, n), v) for n, v in changes.items()):
+        if state is None:
             return self
+        differing = {n for n, v in changes.items() if not _same(getattr(state, n), v)}
+        if not differing:
+            return self
+        if differing & SAID_BY_SOURCE and not state.is_opened:
+            changes.setdefault("source", None)
         changed = dataclasses.replace(state, **changes)
         return Snapshot({**self.bundles, number: changed}, self.active)
 

@@ -6,6 +6,7 @@ import json
 import os
 import threading
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -26,6 +27,7 @@ from napari_tractography.plugin.background import THREAD_NAME
 from napari_tractography.plugin.panel import project_keeper
 from napari_tractography.plugin.panel.panel import TractographyPanel
 from napari_tractography.plugin.panel.project_button import ProjectButton
+from napari_tractography.plugin.session import project_opening
 from napari_tractography.plugin.timers import repeated
 from napari_tractography.recipes.recipe import Recipe
 from napari_tractography.recipes.sources import FodSource, RegionSource, SeedSource
@@ -338,6 +340,81 @@ def test_opening_can_be_cancelled_and_nothing_of_it_is_lost(
     assert again.project.save(other)
     names = [b["name"] for b in json.loads(other.read_text())["bundles"]]
     assert names == ["CST left", "CST right"]
+
+
+def test_changes_of_a_bundle_that_is_not_made_yet_are_saved(
+    study: Any, open_model: Any, qtbot: Any, tmp_path: Path
+) -> None:
+    path, other = tmp_path / "study.tracts.json", tmp_path / "other.tracts.json"
+    assert study.project.save(path)
+    again = open_model(prepared=False)
+    assert again.project.open_project(path)
+    again.project.opening.cancel()
+    qtbot.waitUntil(lambda: again.project.opening is None, timeout=WAIT_MS)
+    unchanged, changed = again.bundles.bundles
+    assert again.bundles.active is changed
+    again.session.add_seeds_mm(ONE[None])
+    again.set_parameters(step_mm=0.7)
+    assert again.project.save(other)
+    saved = Project.load(other)
+    recipe = saved.bundles[changed.name].source
+    assert isinstance(recipe, Recipe)
+    assert (len(recipe.seeds), recipe.parameters.step_mm) == (2, 0.7)
+    before = Project.load(path).bundles[unchanged.name].source
+    assert saved.bundles[unchanged.name].source == before  # with its edits and its digest
+    again.bundles.history.undo()
+    again.bundles.history.undo()
+    assert again.project.save(other)
+    sources = [Project.load(each).bundles[changed.name].source for each in (path, other)]
+    assert sources[0] == sources[1]
+
+
+@pytest.fixture
+def held_opening(monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
+    """The second bundle of a project that is opened is not made until the event is set."""
+    one, gate = project_opening._one, threading.Event()
+
+    def held(opening: Any, bundle: Any, execution: Any) -> Iterator[Any]:
+        if bundle.name == "CST right":
+            assert gate.wait(60)
+        yield from one(opening, bundle, execution)
+
+    monkeypatch.setattr(project_opening, "_one", held)
+    yield gate
+    gate.set()
+
+
+def test_what_was_tracked_by_hand_while_a_project_opens_stays(
+    study: Any,
+    open_model: Any,
+    qtbot: Any,
+    settle: Any,
+    tmp_path: Path,
+    held_opening: threading.Event,
+    notes: list[str],
+) -> None:
+    path, wanted = tmp_path / "study.tracts.json", digests(study)
+    assert study.project.save(path)
+    again = open_model(prepared=False)
+    assert again.project.open_project(path)
+    bundle = again.bundles.active
+    assert bundle.name == "CST right"
+    again.session.seeds.set_own([0], "n_per_seed", 17)
+    again.run()
+    settle(again)
+    mine = digests(again)["CST right"]
+    held_opening.set()
+    qtbot.waitUntil(lambda: again.project.opening is None, timeout=WAIT_MS)
+    assert digests(again)["CST right"] == mine != wanted["CST right"]
+    assert "CST right was changed or tracked meanwhile, and stays so." in notes[-1]
+    steps = 0
+    while again.bundles.history.last != "Edit CST left":
+        again.bundles.history.undo()
+        steps += 1
+    assert digests(again) == wanted  # before that it is as it was saved
+    for _ in range(steps):
+        again.bundles.history.redo()
+    assert digests(again)["CST right"] == mine
 
 
 def test_what_looks_at_files_may_fail_and_bundles_are_tracked(

@@ -43,6 +43,7 @@ from ..document import (
     PlacedSeeds,
     RegionState,
     Result,
+    Snapshot,
 )
 from ..layers.volume_layers import fod_of
 from ..requests import Arrived, Request
@@ -89,6 +90,7 @@ class Opening:
     """
 
     progressed = Signal(str, float)  # the bundle that is tracked, and the fraction of all
+    arrived = Signal(object)  # an act, which gives a bundle what it has with its streamlines
     ended = Signal(object)  # this object: done or cancelled
 
     def __init__(
@@ -138,34 +140,58 @@ class Opening:
             if made.problem:
                 self.problems.append(f"{made.name}: {made.problem}")
             bundle = self._bundles.get(made.name)
-            is_wanted = bundle is not None and bundle.is_there and not self.cancelled.is_set()
-            if bundle is not None and made.result is not None and is_wanted:
-                self._show(bundle, self.project.bundles[made.name], made.result, made.edited)
+            is_there = bundle is not None and bundle.is_there and not self.cancelled.is_set()
+            if bundle is not None and made.result is not None and is_there:
+                self._take(bundle, self.project.bundles[made.name], made.result, made.edited)
             self._turn.start()
         elif not self._is_tracking:
             self._poll.stop()
             self.ended.emit(self)
 
-    def _show(
+    def _take(
         self, bundle: OpenBundle, kept: Bundle, result: Result, edited: EditState | None
     ) -> None:
-        """Show the streamlines of a bundle, edited, and compare their digest."""
+        """Take up the streamlines of a bundle; show them where it was not changed meanwhile."""
+        is_as_said = bundle.state.source is not None and bundle.arriving is None
         _, filters = split_filters(kept.source)
-        layer = self.bundles.session.ensure_streamlines_layer(bundle)
-        give_style(layer, bundle.state)  # first: what is drawn once need not be drawn again
-        bundle.amend(
-            everywhere=True,  # no step: it was always there
-            result=result,
-            edits=edited,
-            tractogram=result.whole if edited is None else edited.streamlines,
-            weights=kept.weights,
-            min_weight=sum(edit.least for edit in filters if edit.kind == "weights"),
-            source=None,
-            is_visible=kept.visible,
-        )
+        if is_as_said:  # first: what is drawn once need not be drawn again
+            give_style(self.bundles.session.ensure_streamlines_layer(bundle), bundle.state)
+        values = {
+            "result": result,
+            "edits": edited,
+            "tractogram": result.whole if edited is None else edited.streamlines,
+            "weights": kept.weights,
+            "min_weight": sum(edit.least for edit in filters if edit.kind == "weights"),
+            "source": None,
+        }
+
+        def arrive(now: Snapshot) -> Snapshot:
+            """Give the bundle its streamlines, if it is as the project says."""
+            state = now.bundles.get(bundle.id)
+            is_other = state is None or state.source is None
+            return now if is_other else now.replace(bundle.id, **values)
+
+        self.bundles.history.amend(arrive, everywhere=True)  # no step: it was always there
+        self.arrived.emit(arrive)
+
+        def unedited(first: Snapshot) -> Snapshot:
+            state = first.bundles.get(bundle.id)
+            is_other = state is None or state.result is not result
+            undone = acts.change(bundle.id, edits=None, tractogram=result.whole)
+            return first if is_other else undone(first)
+
         if edited is not None:
-            change = acts.change(bundle.id, edits=None, tractogram=result.whole)
-            self.bundles.history.precede(f"Edit {bundle.name}", change)
+            self.bundles.history.precede(f"Edit {bundle.name}", unedited)
+        if is_as_said:
+            self._show(bundle, kept, result, filters)
+        else:
+            self.problems.append(f"{bundle.name} was changed or tracked meanwhile, and stays so.")
+
+    def _show(
+        self, bundle: OpenBundle, kept: Bundle, result: Result, filters: Sequence[Edit]
+    ) -> None:
+        """Show the streamlines of a bundle, edited and filtered, and compare their digest."""
+        layer = self.bundles.session.ensure_streamlines_layer(bundle)
         give_style(layer, bundle.state)  # colours, too, now that it has streamlines
         try:
             _filter(bundle, layer, filters, kept.source.folder)

@@ -76,6 +76,7 @@ class Regions:
         self._known: dict[int, Entry] = {}  # of all bundles, by id
         self._shown: tuple[RegionState, ...] = ()
         self._regions_by_state: WeakKeyDictionary[RegionState, list[Region]] = WeakKeyDictionary()
+        self._settled_of: WeakKeyDictionary[RegionState, RegionState] = WeakKeyDictionary()
         self._written: WeakKeyDictionary[Layer, RegionState] = WeakKeyDictionary()
         self._heard: WeakKeyDictionary[Layer, Listening] = WeakKeyDictionary()
         self._is_showing = Flag()  # whether layers are being given what they are to show
@@ -413,16 +414,22 @@ class Regions:
         entry = self._known.get(state.id)
         if state.initial is None or entry is None or entry.first is None:
             return state
-        regions, held = self.regions_of(state), entry.first
-        state = dataclasses.replace(state, initial=None, spheres=held.spheres, painted=held.painted)
-        self._regions_by_state[state] = regions  # which are exact, where layers round
-        return state
+        if state not in self._settled_of:  # one for all snapshots, which are compared
+            held = entry.first
+            found = dataclasses.replace(
+                state, initial=None, spheres=held.spheres, painted=held.painted
+            )
+            self._regions_by_state[found] = self.regions_of(state)  # exact, where layers round
+            self._settled_of[state] = found
+        return self._settled_of[state]
 
     def settled(self, now: Snapshot) -> Snapshot:
         """Return a snapshot in which regions that came as data are those of their layers."""
-        if all(state.initial is None for state in now.bundle.regions):
-            return now
-        return now.replace(regions=tuple(map(self._settled, now.bundle.regions)))
+        for number, state in now.bundles.items():
+            if any(region.initial is not None for region in state.regions):
+                regions = tuple(map(self._settled, state.regions))
+                now = now.replace(number, regions=regions, source=state.source)
+        return now
 
     def _show_spheres(self, layer: Spheres, spheres: NDArray[np.float64], colour: str = "") -> None:
         if layer.metadata.get(SPACE_KEY) != self.space:

@@ -557,7 +557,7 @@ class Session:
         def act(now: Snapshot) -> Snapshot:
             for number, state in now.bundles.items():
                 names = [name for name in INPUTS if getattr(state, name) is closed]
-                now = now.replace(number, **dict.fromkeys(names, ref))
+                now = now.replace(number, **dict.fromkeys(names, ref), source=state.source)
             return now
 
         self.document.amend(act, everywhere=True)

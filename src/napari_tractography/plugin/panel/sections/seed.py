@@ -140,7 +140,8 @@ class SeedSection(QWidget):  # type: ignore[misc]
             state = now.bundles.get(number)
             if state is None or state.seeding.radius_mm != before_mm:
                 return now
-            return now.replace(number, seeding=replace(state.seeding, radius_mm=radius_mm))
+            seeding = replace(state.seeding, radius_mm=radius_mm)
+            return now.replace(number, seeding=seeding, source=state.source)
 
         document.amend(act, everywhere=True)
 
