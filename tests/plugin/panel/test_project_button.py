@@ -24,7 +24,7 @@ from napari_tractography.geometry.grid import Grid
 from napari_tractography.model.phantoms import phantom_seeds_mm
 from napari_tractography.model.regions import Region
 from napari_tractography.plugin.background import THREAD_NAME
-from napari_tractography.plugin.panel import project_keeper
+from napari_tractography.plugin.panel import project_button, project_keeper
 from napari_tractography.plugin.panel.panel import TractographyPanel
 from napari_tractography.plugin.panel.project_button import ProjectButton
 from napari_tractography.plugin.session import project_opening
@@ -355,6 +355,7 @@ def test_changes_of_a_bundle_that_is_not_made_yet_are_saved(
     assert again.bundles.active is changed
     again.session.add_seeds_mm(ONE[None])
     again.set_parameters(step_mm=0.7)
+    assert is_unsaved(again)
     assert again.project.save(other)
     saved = Project.load(other)
     recipe = saved.bundles[changed.name].source
@@ -382,6 +383,11 @@ def held_opening(monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
     monkeypatch.setattr(project_opening, "_one", held)
     yield gate
     gate.set()
+
+
+def is_unsaved(panel: Any) -> bool:
+    panel.project.keeper.compare()
+    return bool(panel.viewer.title.endswith("*"))
 
 
 def test_what_was_tracked_by_hand_while_a_project_opens_stays(
@@ -415,6 +421,61 @@ def test_what_was_tracked_by_hand_while_a_project_opens_stays(
     for _ in range(steps):
         again.bundles.history.redo()
     assert digests(again)["CST right"] == mine
+
+
+def test_changes_while_a_project_opens_are_unsaved(
+    study: Any, open_model: Any, qtbot: Any, tmp_path: Path, held_opening: threading.Event
+) -> None:
+    path = tmp_path / "study.tracts.json"
+    assert study.project.save(path)
+    again = open_model(prepared=False)
+    assert again.project.open_project(path)
+    first, _ = again.bundles.bundles
+    qtbot.waitUntil(lambda: first.tractogram is not None, timeout=WAIT_MS)
+    assert not is_unsaved(again)
+    again.bundles.activate(first)
+    again.session.add_seeds_mm(OTHER[None])
+    assert is_unsaved(again)
+    held_opening.set()
+    qtbot.waitUntil(lambda: again.project.opening is None, timeout=WAIT_MS)
+    assert is_unsaved(again)
+    again.bundles.history.undo()
+    assert not is_unsaved(again)
+
+
+def test_nothing_is_unsaved_in_a_project_that_is_only_looked_at(
+    study: Any, open_model: Any, qtbot: Any, tmp_path: Path
+) -> None:
+    """Each bundle in turn, whose regions get layers when it is first shown."""
+    path = tmp_path / "study.tracts.json"
+    assert study.project.save(path)
+    again = open_model(prepared=False)
+    open_project(again, path, qtbot)
+    for bundle in again.bundles.bundles:
+        again.bundles.activate(bundle)
+        assert not is_unsaved(again)
+    again.bundles.activate(again.bundles.bundles[0])
+    again.session.regions.set_radius(again.session.regions.entries[0], 9.0)
+    assert is_unsaved(again)
+
+
+def test_what_is_changed_while_a_project_is_written_is_unsaved(
+    study: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "study.tracts.json"
+
+    def changed_meanwhile(work: Any, _text: str, _parent: Any) -> Any:
+        study.session.add_seeds_mm(ONE[None])
+        return work()
+
+    monkeypatch.setattr(project_button, "wait_for", changed_meanwhile)
+    assert study.project.save(path)
+    recipe = Project.load(path).bundles["CST right"].source
+    assert isinstance(recipe, Recipe)
+    assert len(recipe.seeds) == 1
+    assert is_unsaved(study)
+    study.bundles.history.undo()
+    assert not is_unsaved(study)
 
 
 def test_what_looks_at_files_may_fail_and_bundles_are_tracked(

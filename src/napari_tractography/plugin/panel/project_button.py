@@ -108,6 +108,7 @@ class ProjectButton(QPushButton):  # type: ignore[misc]
 
     def save(self, path: str | Path) -> bool:
         """Save all bundles; say what cannot be saved, and return whether it is done."""
+        now = self.keeper.now()  # before it is written, which takes a while
         project, left_out = project_of(self.bundles)
         target = Path(path)
         if not project.bundles:  # an older file stays
@@ -117,7 +118,7 @@ class ProjectButton(QPushButton):  # type: ignore[misc]
             return False
         with errors_shown():
             wait_for(lambda: project.save(target), f"Saving {target.name}", self)
-            self.keeper.note_saved(target)
+            self.keeper.note_saved(target, now)
             for sentence in left_out.values():
                 show_warning(sentence)
             show_info(f"Saved {plural(len(project.bundles), 'bundle')} to {target}.")
@@ -169,7 +170,9 @@ class ProjectButton(QPushButton):  # type: ignore[misc]
         ]
         self.bundles.replace_all(states, project.views.get("active", ""))
         self._restore_view(project)
-        self.keeper.path = Path(path) if is_named else None
+        self.keeper.path = None
+        if is_named:
+            self.keeper.note_saved(Path(path), self.keeper.now())
         fods = {source: fod_of(layer) for source, layer in layers.items()}
         self._begin(Opening(self.bundles, project, {s: f for s, f in fods.items() if f}))
 
@@ -217,6 +220,7 @@ class ProjectButton(QPushButton):  # type: ignore[misc]
         self.opening = opening
         self.progress.show_progress("", 0.0)
         opening.progressed.connect(self.progress.show_progress)
+        opening.arrived.connect(self.keeper.amend_saved)
         opening.ended.connect(self._on_ended)
         opening.start()
 
@@ -231,8 +235,6 @@ class ProjectButton(QPushButton):  # type: ignore[misc]
         self.progress.finish()
         is_whole = not (opening.problems or opening.cancelled.is_set())
         (show_info if is_whole else show_warning)(opening.summary())
-        if self.keeper.path is not None:
-            self.keeper.note_saved(self.keeper.path)
 
     def _ask_paths(self, error: MissingFilesError) -> dict[str, str] | None:
         """Ask where files are now, one after the other."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -32,6 +33,8 @@ MARK = " *"  # of what is unsaved, in the title
 
 # What was saved, and where, in viewers whose panel was closed: it may be opened again.
 _closed: WeakKeyDictionary[Any, tuple[Snapshot, Path | None]] = WeakKeyDictionary()
+
+Checksums = Mapping[Layer, int]  # of the voxels of masks, which layers alone hold
 
 
 class ProjectKeeper(QObject):  # type: ignore[misc]
@@ -80,6 +83,8 @@ class ProjectKeeper(QObject):  # type: ignore[misc]
     def compare(self) -> None:
         """Find out whether something of value is unsaved, and say it in the title."""
         self._compare.stop()
+        if self._saved is not None:  # of bundles that were not shown before
+            self._saved = self.bundles.session.regions.settled(self._saved)
         now, saved = self._now, self._saved
         is_of_value = not all(state.is_blank for state in now.bundles.values())
         is_other = saved is None or self._has_other_voxels or not same_project(now, saved)
@@ -95,11 +100,24 @@ class ProjectKeeper(QObject):  # type: ignore[misc]
         self._has_other_voxels |= any(known.get(layer, n) != n for layer, n in found.items())
         self.compare()
 
-    def note_saved(self, path: Path) -> None:
-        self._checksums = WeakKeyDictionary(self.bundles.session.voxel_checksums())
-        self.path, self._saved, self._has_other_voxels = path, self._now, False
+    def now(self) -> tuple[Snapshot, Checksums]:
+        """Return what is to be saved, and checksums of what layers alone hold of it."""
+        checksums = self.bundles.session.voxel_checksums()  # which takes up what scripts painted
+        return self._now, checksums
+
+    def note_saved(self, path: Path, saved: tuple[Snapshot, Checksums]) -> None:
+        """Note that a file holds what :meth:`now` returned; since then it may have changed."""
+        self._saved, checksums = saved
+        self._checksums = WeakKeyDictionary(checksums)
+        self.path, self._has_other_voxels = path, False
         self._forget_autosave()
-        self.compare()
+        self.compare_voxels()
+
+    def amend_saved(self, change: Callable[[Snapshot], Snapshot]) -> None:
+        """Take up what follows by itself from what is saved, such as a project's streamlines."""
+        if self._saved is not None:
+            self._saved = change(self._saved)
+        self._compare.start()
 
     def _on_change(self, *_: Any) -> None:
         self._compare.start()
