@@ -591,10 +591,39 @@ def test_a_crash_loses_nothing_that_was_kept(
     again.project._show_found()
     assert not again.project.found_row.isHidden()
     again.project.restore.click()
+    qtbot.waitUntil(lambda: not dead.exists(), timeout=WAIT_MS)
+    (kept,) = (settings_folder / "kept").iterdir()  # there is no moment without
+    assert list(Project.load(kept).bundles) == ["CST left", "CST right"]
     qtbot.waitUntil(lambda: again.project.opening is None, timeout=WAIT_MS)
     assert digests(again) == wanted
     assert again.project.keeper.path is None  # Save asks where to
-    qtbot.waitUntil(lambda: not dead.exists(), timeout=WAIT_MS)
+
+
+def test_a_project_that_was_kept_stays_until_it_is_kept_anew(
+    study: Any, open_model: Any, qtbot: Any, settings_folder: Path, monkeypatch: Any
+) -> None:
+    study.project.keeper.autosave()
+    (kept,) = (settings_folder / "kept").iterdir()
+    dead = kept.with_name(f"999999999-1{project_keeper.ENDING}")
+    kept.rename(dead)
+    again = open_model(prepared=False)
+
+    def fail(*_args: Any) -> None:
+        raise OSError("the disk is full")
+
+    monkeypatch.setattr(project_keeper, "write_json", fail)
+    again.project.restore.click()
+    qtbot.waitUntil(lambda: again.project.opening is None, timeout=WAIT_MS)
+    assert list((settings_folder / "kept").iterdir()) == [dead]
+
+
+def test_what_is_undone_is_not_kept_for_a_crash(study: Any, settings_folder: Path) -> None:
+    study.project.keeper.autosave()
+    assert list((settings_folder / "kept").iterdir())
+    while study.bundles.history.can_undo:
+        study.bundles.history.undo()
+    study.project.keeper.autosave()
+    assert not list((settings_folder / "kept").iterdir())
 
 
 def test_a_window_that_closes_in_peace_leaves_no_autosave(

@@ -357,7 +357,9 @@ class ProjectButton(QPushButton):  # type: ignore[misc]
 
     def _restore(self) -> None:
         files = left_behind()
-        if files and self.may_be_lost() and self.open_project(files[0], is_named=False):
+        if not (files and self.may_be_lost() and self.open_project(files[0], is_named=False)):
+            return
+        if self.keeper.autosave():  # else it stays, as all that there is on the disk
             QTimer.singleShot(0, lambda: self._delete(files[0]))
 
     def _drop(self) -> None:

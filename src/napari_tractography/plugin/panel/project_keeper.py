@@ -126,17 +126,20 @@ class ProjectKeeper(QObject):  # type: ignore[misc]
     def _now(self) -> Snapshot:
         return self.bundles.history.now
 
-    def autosave(self) -> None:
-        """Write what is unsaved beside napari's settings, where it is not there already."""
+    def autosave(self) -> bool:
+        """Have what is unsaved, and only that, beside napari's settings; return whether it is."""
         if not self._keep:
-            return
+            return False
         self.compare_voxels()
+        if not self.has_unsaved:
+            self._forget_autosave()
+            return False
         now = self._now
-        if not self.has_unsaved or now is self._autosaved:
-            return
+        if now is self._autosaved:
+            return True
         project, _ = project_of(self.bundles, proven=False)
         if not project.bundles:
-            return
+            return False
         folder = autosave_folder()
         try:
             folder.mkdir(parents=True, exist_ok=True)
@@ -144,8 +147,9 @@ class ProjectKeeper(QObject):  # type: ignore[misc]
             write_json(project.content(folder), file)
         except (OSError, TractographyError) as error:
             logger.warning("What is unsaved could not be kept for a crash: %s", error)
-            return
+            return False
         self._file, self._autosaved = file, now
+        return True
 
     def _forget_autosave(self) -> None:
         if self._file is not None:
