@@ -20,6 +20,36 @@ from napari_tractography.plugin.session import runs
 MIDDLE = np.zeros((1, 3))  # where the two bundles of the cross meet
 
 
+@pytest.fixture
+def late(long_runs: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
+    """What is set for runs to end that were cancelled, as joining millions of streamlines takes."""
+    gate, track_slowly = threading.Event(), runs.iter_chunks
+
+    def ends_late(*args: Any, **kwargs: Any) -> Iterator[Tractogram]:
+        try:
+            yield from track_slowly(*args, **kwargs)
+        finally:
+            gate.wait(60)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(runs, "iter_chunks", ends_late)
+        yield gate
+    gate.set()
+
+
+def run_until_some_arrived(panel: Any, qtbot: Any) -> None:
+    panel.set_parameters(n_per_seed=50 * MANY)
+    panel.run()
+    bundle = panel.session.bundle
+    qtbot.waitUntil(lambda: bundle.arriving is not None, timeout=WAIT_MS)
+
+
+def shows_its_result(bundle: Any) -> bool:
+    """Whether the layer of a bundle shows the streamlines that the document has of it."""
+    layer = bundle.streamlines_layer
+    return layer is not None and layer.tractogram is bundle.tractogram
+
+
 @pytest.mark.usefixtures("long_runs")
 def test_cancel_keeps_what_has_arrived_and_nothing_follows(
     open_model: Any, cross: Any, qtbot: Any
@@ -145,6 +175,30 @@ def test_what_is_kept_of_a_cancelled_run_comes_in_place_of_nothing_newer(
     assert log.count("kept") == 0
     assert session.tractogram.n_seeds == 25
     assert not panel.runs.is_busy
+
+
+def test_what_has_arrived_is_kept_of_each_bundle_whose_run_is_cancelled(
+    open_model: Any, cross: Any, qtbot: Any, late: threading.Event
+) -> None:
+    """Of the first, which the run of the second cancels, though its end comes after both."""
+    panel = open_model(cross)
+    panel.session.add_seeds_mm(MIDDLE)
+    log = Log(panel.runs)
+    run_until_some_arrived(panel, qtbot)
+    panel.bundles.add("second")
+    panel.session.add_seeds_mm(MIDDLE)
+    run_until_some_arrived(panel, qtbot)
+    panel.cancel_button.click()
+    assert panel.runs.is_busy
+    late.set()
+    qtbot.waitUntil(lambda: not panel.runs.working, timeout=WAIT_MS)
+    assert log.count("kept") == 2
+    assert not panel.runs.is_busy
+    for bundle in panel.bundles.bundles:
+        assert shows_its_result(bundle)
+        panel.bundles.activate(bundle)
+        panel.results.refresh_notice()
+        assert panel.results.notice.text() == ENDED_EARLY
 
 
 def two_seeds(panel: Any) -> None:

@@ -50,7 +50,8 @@ class RunControl:
         self.current: Run | None = None
         self.live = False
         self.pace = Pace()
-        self._ending: Run | None = None  # cancelled, and its result is on the way
+        # By its bundle, a run that was cancelled and whose result is on the way.
+        self._ending: dict[OpenBundle, Run] = {}
         self._drawn: tuple[Run, Streamlines] | None = None  # the layer shows the run's beginning
         self._changed_at = 0.0  # when what the next preview follows changed
         self._is_outdated = False  # whether something changed since the preview under way began
@@ -69,7 +70,7 @@ class RunControl:
     @property
     def is_busy(self) -> bool:
         """Whether a run is under way, or the result of a cancelled one is still to come."""
-        return self.current is not None or self._ending is not None
+        return self.current is not None or bool(self._ending)
 
     @property
     def is_awaiting(self) -> bool:
@@ -126,7 +127,7 @@ class RunControl:
             return
         if run.n_done:
             run.kept = True
-            self._ending = run
+            self._ending[run.bundle] = run
         self._abandon()
         self.cancelled.emit(run)
 
@@ -134,8 +135,8 @@ class RunControl:
         """Give up what is under way; wait a moment for threads to end."""
         self.live = False
         self._await(None)
-        runs = [run for run in (self.current, self._ending) if run is not None]
-        self._ending = None
+        runs = [run for run in (self.current, *self._ending.values()) if run is not None]
+        self._ending.clear()
         self._abandon()
         for run in runs:
             run.kept = False
@@ -154,8 +155,7 @@ class RunControl:
 
     def give_up(self, bundle: OpenBundle) -> None:
         """Give up the run under way if it is for a bundle, which is no longer there."""
-        if self._ending is not None and self._ending.bundle is bundle:
-            self._ending = None
+        self._ending.pop(bundle, None)
         run = self.current
         if run is not None and run.bundle is bundle:
             self._abandon()
@@ -255,8 +255,7 @@ class RunControl:
                 self._is_waiting = False
                 self.follow()
             return
-        if self._ending is not None and self._ending.bundle is session.bundle:
-            self._ending = None  # what is still to come of a cancelled run has no edits
+        self._ending.pop(session.bundle, None)  # what is still to come of it has no edits
         self._is_full_due = False
         run = None if self._is_of_another else self.current
         if run is not None and not run.is_live:
@@ -293,8 +292,8 @@ class RunControl:
 
     def _on_worker_done(self, run: Run) -> None:
         self.working.discard(run)
-        if self._ending is run:  # it failed after it was cancelled
-            self._ending = None
+        if self._ending.get(run.bundle) is run:  # it failed after it was cancelled
+            del self._ending[run.bundle]
         if self.current is run:  # it ended without a result
             self._abandon()
             self._leave(run)
@@ -302,13 +301,11 @@ class RunControl:
             self._follow_preview()
 
     def _on_yield(self, run: Run, item: Tractogram | Finished | Failure) -> None:
-        if self._ending is run and isinstance(item, Finished):
-            self._ending = None
-            drawn = None if self._drawn is None else self._drawn[0]
-            if drawn is None or drawn is run or drawn.bundle is not run.bundle:  # nothing newer
-                run.n_done, run.n_streamlines = item.tractogram.n_seeds, len(item.tractogram)
-                self._keep(run, item.tractogram, is_part=True)
-                self.kept.emit(run)
+        if self._ending.get(run.bundle) is run and isinstance(item, Finished):
+            del self._ending[run.bundle]
+            run.n_done, run.n_streamlines = item.tractogram.n_seeds, len(item.tractogram)
+            self._keep(run, item.tractogram, is_part=True)
+            self.kept.emit(run)
         if self.current is not run:
             return  # a newer run has taken over
         if isinstance(item, Failure):
@@ -368,6 +365,7 @@ class RunControl:
         parts = run.parts[run.n_parts_shown :] if goes_on else run.parts
         arrived = Tractogram.concatenate(parts)
         arriving = Arriving(run.request, run.report)
+        self._ending.pop(run.bundle, None)  # what is still to come of an older run would hide it
         self.session.show_arriving(run.bundle, arriving, arrived, append=goes_on)
         self._drawn = run, layer
         run.note_redraw()
@@ -378,9 +376,7 @@ class RunControl:
         """Make what has arrived of a run the result; nothing where nothing has."""
         if not run.n_done:
             return
-        ending = self._ending
-        if ending is not None and ending is not run and ending.bundle is run.bundle:
-            self._ending = None  # its result would come in place of a newer one
+        self._ending.pop(run.bundle, None)  # its result would come in place of a newer one
         whole = Tractogram.concatenate(run.parts) if tractogram is None else tractogram
         request = run.request.ended_with(whole) if is_part else run.request
         result = Result(whole, request, seconds=run.seconds, report=run.report)
