@@ -201,6 +201,29 @@ def test_what_has_arrived_is_kept_of_each_bundle_whose_run_is_cancelled(
         assert panel.results.notice.text() == ENDED_EARLY
 
 
+def test_a_bundle_that_is_deleted_before_the_end_of_its_run_comes_back_with_its_result(
+    open_model: Any, cross: Any, settle: Any, qtbot: Any, late: threading.Event
+) -> None:
+    """With what it had before that run."""
+    panel = open_model(cross)
+    panel.session.add_seeds_mm(MIDDLE)
+    late.set()
+    panel.run()
+    settle(panel)
+    late.clear()
+    bundle, before = panel.session.bundle, panel.session.tractogram
+    run_until_some_arrived(panel, qtbot)
+    panel.runs.cancel()
+    panel.session.delete(bundle)
+    assert not panel.runs.is_busy
+    late.set()
+    qtbot.waitUntil(lambda: not panel.runs.working, timeout=WAIT_MS)
+    panel.session.document.undo()
+    assert bundle.tractogram is before
+    assert shows_its_result(bundle)
+    assert bundle.streamlines_layer in panel.viewer.layers
+
+
 def two_seeds(panel: Any) -> None:
     panel.session.add_seeds_mm(phantom_seeds_mm("cross"))
     panel.set_parameters(n_per_seed=10 * MANY)

@@ -154,12 +154,12 @@ class RunControl:
         self._stop_following()
 
     def give_up(self, bundle: OpenBundle) -> None:
-        """Give up the run under way if it is for a bundle, which is no longer there."""
+        """Give up what is under way or still to come for a bundle, which is no longer there."""
         self._ending.pop(bundle, None)
+        bundle.arriving = None
         run = self.current
         if run is not None and run.bundle is bundle:
             self._abandon()
-            bundle.arriving = None
             self.gave_up.emit(run)
 
     def _abandon(self) -> None:
