@@ -13,6 +13,7 @@ import pytest
 from hands import MANY, WAIT_MS, Log, save_fod, tracking_threads
 
 from napari_tractography import Project, Region, Tractogram, track
+from napari_tractography.errors import TractographyError
 from napari_tractography.model.phantoms import phantom_seeds_mm
 from napari_tractography.plugin.panel.results import ENDED_EARLY
 from napari_tractography.plugin.session import runs
@@ -222,6 +223,41 @@ def test_a_bundle_that_is_deleted_before_the_end_of_its_run_comes_back_with_its_
     assert bundle.tractogram is before
     assert shows_its_result(bundle)
     assert bundle.streamlines_layer in panel.viewer.layers
+
+
+def test_a_run_that_fails_after_it_was_cancelled_is_kept_and_told(
+    open_model: Any,
+    cross: Any,
+    monkeypatch: pytest.MonkeyPatch,
+    qtbot: Any,
+    late: threading.Event,
+    notes: list[str],
+) -> None:
+    panel = open_model(cross)
+    panel.session.add_seeds_mm(MIDDLE)
+    ends_late = runs.iter_chunks
+
+    def fails_late(*args: Any, **kwargs: Any) -> Iterator[Tractogram]:
+        try:
+            yield from ends_late(*args, **kwargs)
+        finally:
+            raise TractographyError("the device is gone")
+
+    monkeypatch.setattr(runs, "iter_chunks", fails_late)
+    run_until_some_arrived(panel, qtbot)
+    bundle = panel.session.bundle
+    panel.runs.cancel()
+    late.set()
+    qtbot.waitUntil(lambda: not panel.runs.working, timeout=WAIT_MS)
+    assert not panel.runs.is_busy
+    assert shows_its_result(bundle)
+    assert len(bundle.tractogram) > 0
+    assert panel.results.label.text() == "the device is gone"
+    assert "error: the device is gone" in notes
+    panel.results.refresh_notice()
+    assert panel.results.notice.text() == ENDED_EARLY
+    panel.session.document.undo()  # the run
+    assert bundle.tractogram is bundle.streamlines_layer is None
 
 
 def two_seeds(panel: Any) -> None:

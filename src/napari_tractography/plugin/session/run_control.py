@@ -292,8 +292,6 @@ class RunControl:
 
     def _on_worker_done(self, run: Run) -> None:
         self.working.discard(run)
-        if self._ending.get(run.bundle) is run:  # it failed after it was cancelled
-            del self._ending[run.bundle]
         if self.current is run:  # it ended without a result
             self._abandon()
             self._leave(run)
@@ -301,11 +299,15 @@ class RunControl:
             self._follow_preview()
 
     def _on_yield(self, run: Run, item: Tractogram | Finished | Failure) -> None:
-        if self._ending.get(run.bundle) is run and isinstance(item, Finished):
+        if self._ending.get(run.bundle) is run and isinstance(item, Finished | Failure):
             del self._ending[run.bundle]
-            run.n_done, run.n_streamlines = item.tractogram.n_seeds, len(item.tractogram)
-            self._keep(run, item.tractogram, is_part=True)
+            whole = item.tractogram if isinstance(item, Finished) else None
+            if whole is not None:  # with what has arrived since it was cancelled
+                run.n_done, run.n_streamlines = whole.n_seeds, len(whole)
+            self._keep(run, whole, is_part=True)
             self.kept.emit(run)
+            if isinstance(item, Failure):
+                self.failed.emit(item.message, False, run.bundle)
         if self.current is not run:
             return  # a newer run has taken over
         if isinstance(item, Failure):
