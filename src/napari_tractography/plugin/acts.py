@@ -18,6 +18,8 @@ from ..model.seeding_parameters import seeding_specs
 from .document import COLOURS, BundleState, PlacedSeeds, RegionState, Snapshot
 from .words import plural
 
+# What of a bundle goes with its streamlines.
+STREAMLINES = ("result", "edits", "tractogram", "weights", "min_weight", "summary")
 Act = Callable[[Snapshot], Snapshot]
 P = ParamSpec("P")
 
@@ -148,6 +150,20 @@ def delete(now: Snapshot, number: int, blank: tuple[int, BundleState]) -> Snapsh
     left = {n: state for n, state in now.bundles.items() if n != number} or dict([blank])
     active = now.active if now.active in left else list(left)[min(index, len(left) - 1)]
     return Snapshot(left, active)
+
+
+@_act
+def put_back(now: Snapshot, number: int, state: BundleState, drawn: Collection[int]) -> Snapshot:
+    """Bring back the streamlines of a bundle, by its id, or all of it where it was deleted.
+
+    A blank one that came in its place goes. `drawn` are ids in the order of the layers.
+    """
+    if number in now.bundles:
+        now = now.replace(number, **{name: getattr(state, name) for name in STREAMLINES})
+    else:
+        only = now.active if len(now.bundles) == 1 else None
+        now = append(number, state, replacing=only)(now)
+    return reorder(drawn)(now)
 
 
 @_act

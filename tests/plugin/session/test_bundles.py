@@ -384,6 +384,97 @@ def test_a_copy_of_a_layer_by_napari_is_a_bundle_of_its_own(two: Any) -> None:
     assert len({id(b.streamlines_layer) for b in two.bundles.bundles}) == 3
 
 
+@pytest.mark.parametrize("is_edited", [False, True])
+def test_the_layer_of_the_only_bundle_is_put_back_with_its_streamlines(
+    open_model: Any, cross: Any, settle: Any, is_edited: bool
+) -> None:
+    """As a script moves it; they are what they were, with what they were tracked from."""
+    panel = open_model(cross)
+    panel.session.add_seeds_mm(ONE[None])
+    panel.run()
+    settle(panel)
+    (bundle,) = panel.bundles.bundles
+    layer, layers = bundle.layer, panel.viewer.layers
+    if is_edited:
+        layer.editor.select(0)
+        layer.editor.delete_selected()
+    digest = bundle.tractogram.digest()
+
+    def is_as_before() -> bool:
+        shown = [layer.tractogram.digest(), bundle.tractogram.digest()]
+        return bundle.streamlines_layer is layer in layers and shown == [digest, digest]
+
+    layers.append(layers.pop(layers.index(layer)))
+    assert panel.bundles.bundles == [bundle]
+    assert is_as_before()
+    assert panel.session.is_result_current
+    assert panel.session.has_edits is is_edited
+    assert panel.save_button.isEnabled()
+    panel.session.document.undo()  # what was put back
+    assert layer not in layers
+    assert bundle.tractogram is None
+    panel.session.document.undo()  # the removal
+    assert is_as_before()
+    panel.session.document.redo()
+    panel.session.document.redo()
+    panel.session.add_seeds_mm(OTHER[None])
+    assert is_as_before()
+
+
+def test_a_layer_that_a_script_moves_by_taking_it_out_stays_that_of_its_bundle(two: Any) -> None:
+    first, second = two.bundles.bundles
+    layer, digest, wanted = second.layer, second.tractogram.digest(), same_as_shown(two)
+    layers = two.viewer.layers
+    layers.insert(0, layers.pop(layers.index(layer)))
+    assert two.bundles.bundles == [second, first]
+    assert layers[0] is layer is second.streamlines_layer
+    assert two.session.bundle is second
+    assert second.tractogram.digest() == digest == layer.tractogram.digest()
+    assert same_as_shown(two) == wanted
+    layer.editor.select(0)
+    layer.editor.delete_selected()  # it is listened to
+    assert second.tractogram is layer.tractogram
+    for _ in range(3):  # the edit, what was put back, the removal
+        two.bundles.history.undo()
+    assert two.bundles.bundles == [first, second]
+    assert layer is second.streamlines_layer in layers
+    two.bundles.history.redo()
+    assert layer not in layers
+    two.bundles.history.redo()
+    assert two.bundles.bundles == [second, first]
+    two.session.add_seeds_mm(ONE[None])
+    assert two.bundles.bundles == [second, first]
+
+
+def test_an_opened_layer_that_is_put_back_is_the_bundle_of_its_file(
+    open_model: Any, cross: Any
+) -> None:
+    panel = open_model(cross)
+    panel.viewer.add_layer(opened())
+    (bundle,) = panel.bundles.bundles
+    layers = panel.viewer.layers
+    layers.append(layers.pop(layers.index(bundle.layer)))
+    assert panel.bundles.bundles == [bundle]
+    assert bundle.tractogram is bundle.streamlines_layer.tractogram
+
+
+def test_a_layer_that_comes_back_with_other_streamlines_is_another_bundle(two: Any) -> None:
+    first, second = two.bundles.bundles
+    layer, before, layers = second.layer, second.tractogram, two.viewer.layers
+    layers.remove(layer)
+    layer.tractogram = before[:3]
+    layers.append(layer)
+    _, created = two.bundles.bundles
+    assert created is not second
+    assert created.tractogram is layer.tractogram
+    two.bundles.history.undo()  # the removal
+    assert two.bundles.bundles == [first, second, created]
+    assert second.streamlines_layer is not layer
+    assert second.tractogram is before is second.streamlines_layer.tractogram
+    assert len(created.tractogram) == len(created.streamlines_layer.tractogram) == 3
+    two.session.add_seeds_mm(ONE[None])
+
+
 @pytest.mark.parametrize("affine", [OBLIQUE, LEFT_HANDED], ids=["oblique", "left-handed"])
 def test_a_duplicate_starts_at_the_same_places_to_the_bit(
     open_model: Any, cross: Any, affine: Any

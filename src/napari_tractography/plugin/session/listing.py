@@ -16,7 +16,7 @@ from .. import acts
 from ..document import BundleState, Document, RegionState, Result, Snapshot
 from ..listening import Listening
 from ..streamlines.layer import Streamlines
-from .open_bundle import BUNDLE_KEY, OpenBundle
+from .open_bundle import OpenBundle
 from .session import Session
 
 OPENED = "layer"  # stands for the file of streamlines that came without one
@@ -170,12 +170,13 @@ class BundleList:
             self._take_up(event.value)
 
     def _take_up(self, layer: Layer) -> None:
-        """Make a bundle of a layer of streamlines that came from a file or a script."""
+        """Make a bundle of a layer of streamlines that came from a file or a script.
+
+        One that was there before comes back with its bundle.
+        """
         if not isinstance(layer, Streamlines) or self.session.of_layer(layer) is not None:
             return
-        known = layer.metadata.get(BUNDLE_KEY)
-        if isinstance(known, OpenBundle) and known.layer is layer and known.is_there:
-            self.session.take_back(known)
+        if self.session.take_back(layer):
             return
         state = self.session.state
         created = dataclasses.replace(

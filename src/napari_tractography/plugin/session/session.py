@@ -333,6 +333,7 @@ class Session:
         if layer is None:
             layer = Streamlines(space=self.space, name=bundle.name)
             self._listen_to(bundle, layer)
+            bundle.shown = (None, None)
             self._insert(bundle, layer)
             self.layer_created.emit(layer)
         elif not bundle.is_shown:
@@ -418,11 +419,33 @@ class Session:
             if ref is not None and ref in [getattr(self.state, name) for name in INPUTS]:
                 self._on_input_closed(layer, ref)
 
-    def take_back(self, bundle: OpenBundle) -> None:
-        """Show a bundle by the layer that showed it before, which a person put back."""
-        assert bundle.layer is not None
-        self._listen_to(bundle, bundle.layer)
-        bundle.is_shown = True
+    def take_back(self, layer: Streamlines) -> bool:
+        """Bring back the streamlines that a layer shows, which a person took out and put back.
+
+        With their bundle, where that went with the layer. Return False where no step has them: a
+        bundle whose layer it was then does without it.
+        """
+        bundle, editor = layer.metadata.get(BUNDLE_KEY), layer.editor
+        if not isinstance(bundle, OpenBundle) or bundle.layer is not layer:
+            return False  # such as a copy
+        states = [
+            state
+            for number, state in self.document.bundles_of_all_steps()
+            if self._bundles.get(number) is bundle
+            and state.result is not None
+            and (state.result.whole is editor.whole and state.edits is editor.state)
+        ]
+        if not states:
+            bundle.layer = None
+            bundle.listening.close()
+            return False
+        state = states[-1]
+        bundle.is_shown, bundle.shown = True, (state.result, state.edits)
+        _set(layer, space=self.space)
+        shown_by = [bundle if each is layer else self.of_layer(each) for each in self.viewer.layers]
+        drawn = [each.id for each in shown_by if each is not None]
+        self.document.act(f"Put back {state.name}", acts.put_back(bundle.id, state, drawn))
+        return True
 
     def forget_closed(self) -> None:
         """Let go of bundles, and of layers without streamlines, that no step brings back."""
