@@ -8,9 +8,11 @@ import numpy as np
 import pytest
 from hands import LEFT_HANDED, OBLIQUE, fod_layer
 
+from napari_tractography import Tractogram
 from napari_tractography.model.phantoms import make_phantom, phantom_seeds_mm
 from napari_tractography.model.regions import Region
 from napari_tractography.plugin.export.projects import project_of
+from napari_tractography.plugin.streamlines.layer import Streamlines
 
 MIDDLE = np.zeros((1, 3))  # where the two bundles of the cross meet
 
@@ -47,6 +49,43 @@ def test_a_new_panel_takes_over_the_seeds_of_a_closed_one(open_model: Any, qtbot
     np.testing.assert_allclose(again.session.seeds.positions_mm, places, atol=1e-3)
     again.session.add_seeds_mm(places[:1])
     assert len(panel.viewer.layers) == 2
+    again.close_session()
+
+
+def test_a_new_panel_follows_layers_that_undo_brings_back(
+    open_model: Any, cross: Any, settle: Any, qtbot: Any
+) -> None:
+    panel = open_model(cross)
+    panel.session.add_seeds_mm(MIDDLE)
+    panel.run()
+    settle(panel)
+    panel.bundles.add("second")
+    panel.session.delete(panel.bundles.bundles[0])
+    panel.close_session()
+    again = type(panel)(panel.viewer)
+    qtbot.addWidget(again)
+    again.session.document.undo()
+    bundle = again.bundles.bundles[0]
+    bundle.streamlines_layer.name = "CST left"
+    assert bundle.name == "CST left"
+    again.close_session()
+
+
+def test_a_new_panel_opens_where_all_streamlines_were_removed(open_model: Any, qtbot: Any) -> None:
+    """While no panel was open; they come back by undo."""
+    panel = open_model()
+    lines = Tractogram.from_streamlines([[(x, 0, 0) for x in range(9)]])
+    layer = panel.viewer.add_layer(Streamlines(lines, name="lines.tck"))
+    panel.close_session()
+    panel.viewer.layers.remove(layer)
+    again = type(panel)(panel.viewer)
+    qtbot.addWidget(again)
+    (bundle,) = again.bundles.bundles
+    assert bundle.state.is_blank
+    again.session.document.undo()
+    (bundle,) = again.bundles.bundles
+    assert bundle.streamlines_layer is layer
+    assert bundle.tractogram is layer.tractogram
     again.close_session()
 
 

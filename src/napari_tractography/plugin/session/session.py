@@ -168,11 +168,10 @@ class Session:
         layers = self.viewer.layers
         self._follow_opening()
         self.regions.open()
-        for bundle in self._bundles.values():
-            if bundle.is_shown and bundle.layer is not None:
-                if bundle.layer in layers:
-                    self._listen_to(bundle, bundle.layer)
-                else:
+        for bundle in list(self._bundles.values()):
+            if bundle.layer is not None:
+                self._listen_to(bundle, bundle.layer)
+                if bundle.is_shown and bundle.layer not in layers:
                     self._lose_layer(bundle)
         if not self.seeds.holds(self.state.seeds):
             self.document.amend(acts.change(seeds=self.seeds.read()))
