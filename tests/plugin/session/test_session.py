@@ -52,6 +52,41 @@ def test_a_new_panel_takes_over_the_seeds_of_a_closed_one(open_model: Any, qtbot
     again.close_session()
 
 
+def test_of_two_panels_the_open_one_alone_takes_what_is_done_to_seeds(
+    open_model: Any, cross: Any, qtbot: Any
+) -> None:
+    """napari keeps a panel that was closed."""
+    panel = open_model(cross)
+    panel.session.add_seeds_mm(MIDDLE)
+    panel.close_session()
+    again = type(panel)(panel.viewer)
+    qtbot.addWidget(again)
+    undo = again.seeds.undo
+    again.session.document.forget()
+    again.session.add_seeds_mm(MIDDLE + 2)
+    undo.undo.click()
+    np.testing.assert_allclose(again.session.seeds.positions_mm, MIDDLE, atol=1e-3)
+    assert not undo.undo.isEnabled()
+    undo.redo.click()
+    assert len(again.session.seeds) == 2
+    again.close_session()
+
+
+def test_a_panel_that_opens_again_does_without_a_layer_of_seeds_that_is_gone(
+    open_model: Any, cross: Any
+) -> None:
+    panel = open_model(cross)
+    session = panel.session
+    session.add_seeds_mm(MIDDLE)
+    panel.close_session()
+    panel.viewer.layers.remove(session.seeds.layer)
+    panel.open_session()
+    assert len(session.seeds) == len(session.state.seeds) == 0
+    session.add_seeds_mm(MIDDLE)
+    assert len(session.seeds) == 1
+    assert session.seeds.layer in panel.viewer.layers
+
+
 def test_a_new_panel_follows_layers_that_undo_brings_back(
     open_model: Any, cross: Any, settle: Any, qtbot: Any
 ) -> None:

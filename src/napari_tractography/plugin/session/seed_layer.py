@@ -19,6 +19,7 @@ from psygnal import Signal
 from ..document import PlacedSeeds
 from ..flag import Flag
 from ..layers.on_volume import SeedPoints
+from ..listening import Listening
 from ..space.display import AXIS_LABELS, DisplaySpace
 from ..space.extent import sliders_kept
 from ..space.layer_list import insert_beside, listed_once
@@ -42,6 +43,7 @@ class SeedLayer:
     def __init__(self, viewer: Any) -> None:
         self.viewer = viewer
         self.layer: Points | None = None
+        self._listening = Listening()  # to that layer
         self.space = DisplaySpace.identity()  # where the seeds are shown; `show_in` changes it
         self.shown = NO_SEEDS  # what the layer holds
         self._is_adding = Flag()  # whether a seed that appears is placed by this object
@@ -51,6 +53,16 @@ class SeedLayer:
             if isinstance(layer, Points) and isinstance(space, DisplaySpace):
                 self.space = space
                 self._take(layer)
+
+    def open(self) -> None:
+        """Listen to the layer, after :meth:`close`, unless it was removed meanwhile."""
+        if self.layer is not None and self.layer not in self.viewer.layers:
+            self.forget(self.layer)
+        self._listening.open()
+
+    def close(self) -> None:
+        """Stop listening to the layer, in which the seeds stay."""
+        self._listening.close()
 
     def __len__(self) -> int:
         return len(self.shown)
@@ -149,8 +161,7 @@ class SeedLayer:
         """Drop the layer if it is that of the seeds; return whether it was."""
         if self.layer is None or layer is not self.layer:
             return False
-        self.layer.events.data.disconnect(self._on_data)
-        self.layer.events.features.disconnect(self._on_features)
+        self._listening.switch()
         self.layer, self.shown = None, NO_SEEDS
         self.layer_changed.emit()
         return True
@@ -173,8 +184,9 @@ class SeedLayer:
     def _take(self, layer: Points) -> None:
         self.layer = layer
         self.shown = self.read()
-        layer.events.data.connect(self._on_data)
-        layer.events.features.connect(self._on_features)
+        self._listening.switch(
+            (layer.events.data, self._on_data), (layer.events.features, self._on_features)
+        )
         self.layer_changed.emit()
 
     def _position(self, layer: Points, seeds_mm: NDArray[np.float64]) -> None:

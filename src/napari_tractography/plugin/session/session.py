@@ -167,6 +167,7 @@ class Session:
         self._listening.open()
         layers = self.viewer.layers
         self._follow_opening()
+        self.seeds.open()
         self.regions.open()
         for bundle in list(self._bundles.values()):
             if bundle.layer is not None:
@@ -184,6 +185,7 @@ class Session:
         self._is_open = False
         self.document.release()
         self._listening.close()
+        self.seeds.close()
         self.regions.close()
         for bundle in self._bundles.values():
             bundle.listening.close()
