@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hands import WAIT_MS, is_let_go
+from hands import WAIT_MS, fod_layer, is_let_go
 from napari.layers import Tracks
 
 from napari_tractography import Project, Recipe, TrackingParameters, Tractogram
@@ -290,6 +290,37 @@ def test_a_project_with_masks_of_seeds_and_regions_is_as_it_was_saved(
         assert panel.session.is_result_current
         saved = recipe_of(panel.session.request(), list(panel.viewer.layers)).seeds[0]
         assert (saved.kind, saved.n) == (kind, n)
+
+
+def test_spheres_of_a_project_stay_where_it_has_them_to_the_bit(
+    open_model: Any, cross: Any, qtbot: Any, tmp_path: Any
+) -> None:
+    """In a duplicate, and after another look at the volume: the digest stays proven."""
+    recipe = Recipe(
+        FodSource.of_phantom(cross),
+        (SeedSource("sphere", n=30, center_mm=(0.1 / 3, 0.0, 0.0), radius_mm=2.0),),
+        TrackingParameters(max_length_mm=40.0),
+        regions=(RegionSource("include", "ball", (10 / 3, 1e-7 / 3, 0.0), 10 / 3),),
+    )
+    made = recipe.run()
+    project = Project()
+    project.add("one", recipe.with_result(made, "cpu"))
+    project.save(tmp_path / "a.tracts.json")
+    panel = open_model(prepared=False)
+    panel.project.open_project(tmp_path / "a.tracts.json")
+    qtbot.waitUntil(lambda: panel.project.opening is None, timeout=WAIT_MS)
+    assert panel.session.is_result_current
+    panel.bundles.duplicate()
+    assert panel.session.is_result_current
+    panel.viewer.add_layer(fod_layer(cross))
+    panel.data.fod_choice.value = panel.viewer.layers[-1]
+    panel.session.document.undo()
+    assert panel.session.is_result_current
+    assert panel.project.save(tmp_path / "b.tracts.json")
+    for bundle in Project.load(tmp_path / "b.tracts.json").bundles.values():
+        assert bundle.source.digest == made.digest()
+        (ball,) = bundle.source.regions
+        assert (ball.center_mm, ball.radius_mm) == ((10 / 3, 1e-7 / 3, 0.0), 10 / 3)
 
 
 def menu_of(panel: TractographyPanel, title: str) -> Any:

@@ -396,8 +396,9 @@ class Regions:
             else:
                 layer = self._sphere_layer(state.name)
             if initial is not None and initial.center_mm is not None:
-                self._show_spheres(layer, np.array([[*initial.center_mm, initial.radius_mm]]))
-                held = {"spheres": spheres_in(layer, self.space)}
+                spheres = np.array([[*initial.center_mm, initial.radius_mm]])
+                self._show_spheres(layer, spheres)
+                held = {"spheres": spheres}  # which are exact, where layers round
         else:
             layer = painted_layer(initial)
             self._insert(layer)
@@ -416,11 +417,9 @@ class Regions:
             return state
         if state not in self._settled_of:  # one for all snapshots, which are compared
             held = entry.first
-            found = dataclasses.replace(
+            self._settled_of[state] = dataclasses.replace(
                 state, initial=None, spheres=held.spheres, painted=held.painted
             )
-            self._regions_by_state[found] = self.regions_of(state)  # exact, where layers round
-            self._settled_of[state] = found
         return self._settled_of[state]
 
     def settled(self, now: Snapshot) -> Snapshot:
