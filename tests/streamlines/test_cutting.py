@@ -36,6 +36,31 @@ def test_a_streamline_that_comes_back_becomes_two() -> None:
     assert found.weights.tolist() == [2.5, 2.5]
 
 
+def test_a_point_on_the_plane_is_a_cut_end_itself() -> None:
+    """Once; and what does no more than touch the plane goes."""
+    heights = {
+        (-2, 0, 1): [[-2, 0]],
+        (1, 0, -2): [[0, -2]],
+        (-1, 0, 1, 0, -1): [[-1, 0], [0, -1]],
+        (-1, 0, 0, 1): [[-1, 0, 0]],  # along the plane, as it was tracked
+        (-1, 0, -1): [[-1, 0, -1]],
+        (1, 0, 1): [],
+        (0, 1): [],
+        (1, 0): [],
+        (-1, 1, 0, 1, -1): [[-1, 0], [0, -1]],  # cut, touched, cut
+    }
+    for given_, wanted in heights.items():
+        line = [(x, 0, z) for x, z in enumerate(given_)]
+        reasons = [[4, 6]]
+        track = nt.Tractogram(line, [0, len(line)], stop_reasons=reasons, n_seeds=1)
+        found = cut_beyond(track, (0, 0, 0), (0, 0, 1))
+        assert [piece[:, 2].tolist() for piece in found] == wanted
+        starts, ends = ([p[i, 0] in (0, len(line) - 1) for p in found] for i in (0, -1))
+        assert found.stop_reasons.tolist() == [
+            [4 * start, 6 * end] for start, end in zip(starts, ends, strict=True)
+        ]
+
+
 def test_streamlines_on_one_side_stay_or_go_whole() -> None:
     lines = [[(0, 0, 0), (1, 0, 0)], [(3, 0, 0), (4, 0, 0)], [(0, 0, 0)], [(5, 0, 0)]]
     track = nt.Tractogram.from_streamlines(lines)

@@ -32,8 +32,11 @@ def cut_beyond(
         return tractogram
     owner = np.repeat(np.arange(len(tractogram)), np.diff(offsets))
     joined = owner[1:] == owner[:-1]
-    leaves = np.flatnonzero(joined & stays[:-1] & ~stays[1:])  # segments, by their first point
-    enters = np.flatnonzero(joined & ~stays[:-1] & stays[1:])
+    # Segments, by their first point. One that begins or ends on the plane has its cut end there.
+    leaves = np.flatnonzero(joined & (height[:-1] < 0) & ~stays[1:])
+    comes_back = joined & ~stays[:-1]
+    enters = np.flatnonzero(comes_back & (height[1:] < 0))
+    enters_at = np.flatnonzero(comes_back & (height[1:] == 0)) + 1  # points
     # A crossing lies between the points of its segment; a place, times 4, sorts all that stays.
     crossings = np.concatenate([leaves, enters])
     order_keys = np.concatenate([4 * np.flatnonzero(stays), 4 * leaves + 1, 4 * enters + 2])
@@ -42,7 +45,7 @@ def cut_beyond(
     owners = owner[order_keys // 4]
     # A piece begins with a streamline, and where one comes back through the plane.
     begins = np.concatenate([[True], owners[1:] != owners[:-1]]) if len(order_keys) else stays[:0]
-    begins |= order_keys % 4 == 2
+    begins |= (order_keys % 4 == 2) | np.isin(order_keys, 4 * enters_at)
     firsts = np.flatnonzero(begins)
     counts = np.diff(np.append(firsts, len(order_keys)))
     parent = owners[firsts]
