@@ -80,6 +80,24 @@ def test_images_of_fsl_are_named_as_well() -> None:
     assert np.allclose(warp.apply([[1, 2, 3]]), [[1, 2, 3]], atol=1e-4)
 
 
+def test_a_recipe_depends_on_what_files_of_warps_hold_and_not_on_where_they_lie() -> None:
+    hashes = []
+    for number, content in enumerate(["same", "same", "other"]):
+        folder = Path(str(number))
+        folder.mkdir()
+        for name in ("w.nii.gz", "ref.nii.gz", "in.nii.gz", "template.nii.gz"):
+            text = content if name in ("ref.nii.gz", "template.nii.gz") else "same"
+            (folder / name).write_text(text)
+        images = {"fsl_ref": folder / "ref.nii.gz", "fsl_in": folder / "in.nii.gz"}
+        fsl = WarpSource.file(folder / "w.nii.gz", kind="fsl", **images)
+        plain, template = WarpSource.file(folder / "w.nii.gz"), folder / "template.nii.gz"
+        edits = (Edit.warped(plain, WarpFile.of(template)),)
+        hashes.append([recipe(fsl).inputs_sha256(), recipe(plain, edits=edits).inputs_sha256()])
+    same, moved, other = hashes
+    assert moved == same
+    assert not {*other} & {*same}
+
+
 def test_seeds_of_a_template_are_those_of_the_subject_where_voxels_are_the_same() -> None:
     """A shift: the mask of the template is that of the subject, voxel by voxel."""
     own = nt.Seeds.in_mask(phantom_mask("arcs"), FOD.grid, 50, random_seed=3)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -134,6 +134,12 @@ class Edit:
     def warped(cls, warp: WarpSource, image: WarpFile) -> Edit:
         """Take streamlines into the space of an image, see :meth:`.Tractogram.warped`."""
         return cls("warp", warp=warp, image=image)
+
+    def without_paths(self) -> Edit:
+        """Return what names the files of a warp by their SHA-256 alone, where that is known."""
+        if self.warp is None or self.image is None:
+            return self
+        return replace(self, warp=self.warp.without_paths(), image=self.image.without_path())
 
     @property
     def text(self) -> str:

@@ -344,7 +344,7 @@ class Recipe:
         )
 
     def inputs_sha256(self, maps: Mapping[str, Path] | None = None) -> str:
-        """Return the SHA-256 of all that a result depends on, wherever the FOD lies.
+        """Return the SHA-256 of all that a result depends on, wherever FOD and warps lie.
 
         Parameters
         ----------
@@ -360,10 +360,7 @@ class Recipe:
             self,
             fod=dataclasses.replace(self.fod, path=""),
             warp=self.warp and self.warp.without_paths(),
-            edits=tuple(
-                dataclasses.replace(edit, warp=edit.warp and edit.warp.without_paths())
-                for edit in self.edits
-            ),
+            edits=tuple(edit.without_paths() for edit in self.edits),
             versions={},
             backend="",
             device="",

@@ -26,6 +26,10 @@ class WarpFile:
         """Name a file, with its present SHA-256 unless not `hashed`."""
         return cls(*named(path, hashed))
 
+    def without_path(self) -> WarpFile:
+        """Return what names the file by its SHA-256 alone, where that is known."""
+        return dataclasses.replace(self, path="") if self.sha256 else self
+
     def found(self, folder: Path | None, *, hashed: bool) -> tuple[Path, WarpFile]:
         """Return where the file is, and this with its SHA-256; warn when it has changed."""
         file = located(self.path, folder)
@@ -74,9 +78,13 @@ class WarpSource:
         return f"the inverse of {names}" if self.inverted else names
 
     def without_paths(self) -> WarpSource:
-        """Return what names the files by their SHA-256 alone."""
-        files = tuple(dataclasses.replace(file, path="") for file in self.files)
-        return dataclasses.replace(self, files=files)
+        """Return what names the files by their SHA-256 alone, where that is known."""
+        return dataclasses.replace(
+            self,
+            files=tuple(file.without_path() for file in self.files),
+            fsl_ref=self.fsl_ref and self.fsl_ref.without_path(),
+            fsl_in=self.fsl_in and self.fsl_in.without_path(),
+        )
 
     def hashed(self) -> WarpSource:
         """Return this source with the SHA-256 of files of which it is not known.
