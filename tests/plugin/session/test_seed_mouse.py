@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hands import LEFT_HANDED, OBLIQUE, Mouse
 from qtpy.QtCore import Qt
+from vispy.scene.visuals import Rectangle
 
 from napari_tractography.model.phantoms import make_phantom, phantom_lines_mm
 
@@ -174,6 +175,24 @@ def test_the_tools_of_the_seeds_layer_work_too(open_window: Any, cross: Any) -> 
     layer.remove_selected()
     assert len(panel.session.seeds.positions_mm) == 1
     assert panel.seeds.hint.text().startswith("1 seed:")
+
+
+def test_no_box_is_drawn_where_a_layer_comes_or_goes_while_the_brush_is_in_use(
+    open_window: Any, cross: Any
+) -> None:
+    panel = open_window(cross)
+    viewer = panel.viewer
+    panel.session.regions.add_painting()
+    Mouse(viewer).click(at(panel, *PLACE))
+    viewer.layers.remove(viewer.add_image(np.zeros((4, 4, 4))))
+    nodes, boxes = [viewer.window._qt_viewer.canvas._scene_canvas.scene], []
+    while nodes:
+        node = nodes.pop()
+        nodes += node.children
+        boxes += [node] if isinstance(node, Rectangle) and node.visible else []
+    assert not boxes
+    viewer.layers.clear()
+    viewer.screenshot(flash=False)
 
 
 def test_while_painting_clicks_with_shift_place_seeds_and_spheres(

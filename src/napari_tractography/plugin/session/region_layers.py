@@ -17,6 +17,7 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 from app_model.types import KeyCode, KeyMod
+from napari.components.overlays import BrushCircleOverlay
 from napari.layers import Labels, Layer
 from napari.layers.base import ActionType
 from numpy.typing import NDArray
@@ -501,6 +502,11 @@ class Regions:
 
     def open(self) -> None:
         """Listen to the layers that there are, after :meth:`close`."""
+        for overlay in self.viewer.canvas.overlays.values():
+            if isinstance(overlay, BrushCircleOverlay):
+                # Else napari 0.9 draws one as soon as a layer comes or goes while the brush is in
+                # use, and on without it; some drivers of OpenGL end the process over that.
+                overlay.box = False
         if self._is_closed:
             self._is_closed = False
             for layer in {entry.layer for entry in self._known.values()}:
