@@ -21,19 +21,25 @@ from napari_tractography.plugin.session import runs
 MIDDLE = np.zeros((1, 3))  # where the two bundles of the cross meet
 
 
-@pytest.fixture
-def late(long_runs: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
-    """What is set for runs to end that were cancelled, as joining millions of streamlines takes."""
-    gate, track_slowly = threading.Event(), runs.iter_chunks
+def end_late(patch: pytest.MonkeyPatch) -> threading.Event:
+    """Let runs end when this is set and no sooner, as joining millions of streamlines takes."""
+    gate, iter_chunks = threading.Event(), runs.iter_chunks
 
     def ends_late(*args: Any, **kwargs: Any) -> Iterator[Tractogram]:
         try:
-            yield from track_slowly(*args, **kwargs)
+            yield from iter_chunks(*args, **kwargs)
         finally:
             gate.wait(60)
 
+    patch.setattr(runs, "iter_chunks", ends_late)
+    return gate
+
+
+@pytest.fixture
+def late(long_runs: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
+    """What is set for runs to end that were cancelled."""
     with monkeypatch.context() as patch:
-        patch.setattr(runs, "iter_chunks", ends_late)
+        gate = end_late(patch)
         yield gate
     gate.set()
 
@@ -155,16 +161,8 @@ def test_what_is_kept_of_a_cancelled_run_comes_in_place_of_nothing_newer(
     session.add_seeds_mm(MIDDLE)
     panel.set_parameters(n_per_seed=MANY)
     log = Log(panel.runs)
-    gate, track_slowly = threading.Event(), runs.iter_chunks
-
-    def ends_late(*args: Any, **kwargs: Any) -> Iterator[Tractogram]:
-        try:
-            yield from track_slowly(*args, **kwargs)
-        finally:
-            gate.wait(60)
-
     with monkeypatch.context() as patch:
-        patch.setattr(runs, "iter_chunks", ends_late)
+        gate = end_late(patch)
         panel.run()
         qtbot.waitUntil(lambda: log.count("advanced") >= 1, timeout=WAIT_MS)
     panel.runs.cancel()
