@@ -21,7 +21,7 @@ from napari_tractography import Fod, Project, TrackingParameters, Tractogram
 from napari_tractography.errors import FileError
 from napari_tractography.files import servers
 from napari_tractography.geometry.grid import Grid
-from napari_tractography.model.phantoms import phantom_seeds_mm
+from napari_tractography.model.phantoms import make_phantom, phantom_seeds_mm
 from napari_tractography.model.regions import Region
 from napari_tractography.plugin.background import THREAD_NAME
 from napari_tractography.plugin.panel import project_button, project_keeper
@@ -457,6 +457,59 @@ def test_nothing_is_unsaved_in_a_project_that_is_only_looked_at(
     again.bundles.activate(again.bundles.bundles[0])
     again.session.regions.set_radius(again.session.regions.entries[0], 9.0)
     assert is_unsaved(again)
+
+
+def test_what_was_set_since_streamlines_were_edited_is_told_to_be_left_out(
+    study: Any, tmp_path: Path, notes: list[str]
+) -> None:
+    """They are saved as the run that gave them, which a project has no place beside."""
+    path, regions = tmp_path / "study.tracts.json", study.session.regions
+    assert study.project.save(path)
+    assert len(notes) == 1
+    study.bundles.activate(study.bundles.bundles[0])
+    regions.add_region(Region.sphere((0, 0, 0), 4.0, "exclude"))
+    study.set_parameters(max_angle_deg=20.0)
+    notes.clear()
+    assert study.project.save(path)
+    assert "CST left" in notes[0]
+    assert "left out: parameters, regions." in notes[0]
+    assert len(notes) == 2
+    recipe = Project.load(path).bundles["CST left"].source
+    assert isinstance(recipe, Recipe)
+    assert [region.role for region in recipe.regions] == ["include"]
+
+
+def test_a_slab_that_nobody_chose_is_that_of_the_volume_in_a_window_that_was_used(
+    open_model: Any, cross: Any, settle: Any, qtbot: Any, tmp_path: Path
+) -> None:
+    """Voxels of 3 mm show 6 mm about a slice; opening them is no step, and nothing unsaved."""
+    crossing = make_phantom("cross", lmax=4)
+    affine = np.diag([1.5, 1.5, 1.5, 1.0]) @ crossing.grid.affine
+    coarse = Fod(crossing.coefficients, Grid(crossing.grid.shape, affine))
+    panel, path = open_model(), tmp_path / "study.tracts.json"
+    panel.data.add_fod(save_fod(coarse, tmp_path / "coarse.nii.gz"))
+    panel.session.add_seeds_mm(1.5 * ONE[None])
+    panel.run()
+    settle(panel)
+    assert panel.session.streamlines_layer.slab_mm == pytest.approx(6.0)
+    assert panel.project.save(path)
+    used = open_model()
+    used.data.add_fod(save_fod(cross, tmp_path / "fod.nii.gz"))
+    used.session.add_seeds_mm(ONE[None])
+    used.run()
+    settle(used)
+    assert used.session.streamlines_layer.slab_mm == pytest.approx(4.0)
+    used.project.keeper.note_saved(tmp_path / "other.tracts.json", used.project.keeper.now())
+    open_project(used, path, qtbot)
+    assert used.session.streamlines_layer.slab_mm == pytest.approx(6.0)
+    assert not used.bundles.history.can_undo
+    assert not is_unsaved(used)
+    slab = next(c for c in used.appearance.controls if c.name == "slab_mm")
+    assert slab.value == pytest.approx(6.0)
+    slab.value = 9.0
+    assert used.bundles.history.last == "Slab"
+    used.bundles.history.undo()
+    assert used.session.streamlines_layer.slab_mm == slab.value == pytest.approx(6.0)
 
 
 def test_what_is_changed_while_a_project_is_written_is_unsaved(

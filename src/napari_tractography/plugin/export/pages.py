@@ -88,7 +88,7 @@ def page_of(
             live=tracking,
         )
 
-    return write, list(left_out.values())
+    return write, left_out
 
 
 def _tracked(bundle: OpenBundle) -> tuple[str, Request, Tractogram]:

@@ -23,26 +23,29 @@ from .recipes import recipe_of
 PLAIN = (str, bool, int, float, list, type(None))  # what JSON can say of a look
 
 
-def project_of(
-    bundles: BundleList, *, proven: bool = True
-) -> tuple[Project, dict[OpenBundle, str]]:
-    """Return the bundles of a window as a project, and of those left out a sentence on why.
+def project_of(bundles: BundleList, *, proven: bool = True) -> tuple[Project, list[str]]:
+    """Return the bundles of a window as a project, and a sentence on each thing that is not in it.
 
     It is `proven` by digests, which take a while for millions of streamlines.
     """
-    project, left_out = Project(), dict[OpenBundle, str]()
+    project, left_out = Project(), list[str]()
     for bundle in bundles.bundles:
         state = bundle.state
         try:
             source = source_of(bundles, bundle, proven=proven)
         except TractographyError as error:
-            left_out[bundle] = f"{state.name} is left out: {error}"
+            left_out.append(f"{state.name} is left out: {error}")
             continue
         if source is None:
             if not state.is_blank:
                 why = bundles.session.why_impossible(bundle)
-                left_out[bundle] = f"{state.name} is left out: {why}"
+                left_out.append(f"{state.name} is left out: {why}")
             continue
+        if since := _set_since_edited(bundles, bundle):
+            left_out.append(
+                f"{state.name} is saved as the run whose streamlines were edited; what was set "
+                f"since is left out: {', '.join(since)}."
+            )
         mode = str(state.style.get("colour_by", "direction"))
         created = Bundle(
             state.name,
@@ -97,6 +100,15 @@ def _request(bundles: BundleList, bundle: OpenBundle) -> tuple[Request | None, b
     if state.edits is not None or wanted is None:
         return result, True
     return wanted, False
+
+
+def _set_since_edited(bundles: BundleList, bundle: OpenBundle) -> list[str]:
+    """Return in what settings differ from the run that is saved in place of them."""
+    wanted = bundles.session.wanted_of(bundle)
+    if wanted is None or bundle.state.edits is None:
+        return []
+    request, _ = _request(bundles, bundle)
+    return [] if request is None else replace(request, arrived=None).differences(wanted)
 
 
 def file_source(bundle: OpenBundle, *, proven: bool = True, named: bool = True) -> TractogramFile:

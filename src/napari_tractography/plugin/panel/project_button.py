@@ -112,14 +112,14 @@ class ProjectButton(QPushButton):  # type: ignore[misc]
         project, left_out = project_of(self.bundles)
         target = Path(path)
         if not project.bundles:  # an older file stays
-            for sentence in left_out.values():
+            for sentence in left_out:
                 show_warning(sentence)
             show_error("There is nothing to save: no bundle has seeds or streamlines of a file.")
             return False
         with errors_shown():
             wait_for(lambda: project.save(target), f"Saving {target.name}", self)
             self.keeper.note_saved(target, now)
-            for sentence in left_out.values():
+            for sentence in left_out:
                 show_warning(sentence)
             show_info(f"Saved {plural(len(project.bundles), 'bundle')} to {target}.")
             return True
@@ -131,7 +131,7 @@ class ProjectButton(QPushButton):  # type: ignore[misc]
             show_error("There are no bundles to copy: none has seeds or streamlines of a file.")
             return
         QGuiApplication.clipboard().setText(project.as_python())
-        for sentence in left_out.values():
+        for sentence in left_out:
             show_warning(sentence)
         n = len(project.bundles)
         digests = "its digest" if n == 1 else "their digests"

@@ -359,6 +359,9 @@ def state_of(
     mode = "one colour" if is_one_colour else bundle.colour
     chosen, seeds, rule = kept.get("by_hand"), PlacedSeeds(), "all"
     seeding = SeedingParameters(**kept.get("seeding", {}))
+    display = dict(kept.get("display", {}))
+    if not display.pop("slab_chosen", True):  # of older projects: the number is nobody's
+        display["slab_mm"] = None
     regions: list[RegionSource] = []
     if isinstance(source, Recipe):
         regions += [*source.between, *source.regions]  # the first two are tracked between
@@ -387,7 +390,7 @@ def state_of(
         rule=rule,
         chosen=dict(chosen),
         seeding=seeding,
-        style={**kept.get("display", {}), "colour_by": mode},
+        style={**display, "colour_by": mode},
         source=source,
     )
 

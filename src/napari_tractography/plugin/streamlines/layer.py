@@ -42,13 +42,13 @@ from .colours import (
     value_colours,
 )
 from .commands import KEYMAP, select_on_click
+from .display_parameters import SLAB_SPEC
 from .drawn_subset import DrawnSubset
 from .editing import Editor
 from .layer_data import DUPLICATE_KEY, LAYER_TYPE, DuplicateState, TrackRows, register
 from .polylines import Pieces, crop_to_slab, first_on_ray, nearest_piece
 
 MAX_VERTICES = 2_000_000
-DEFAULT_SLAB_MM = 4.0  # without a volume; two voxels with one
 PICK_PIXELS = 5.0
 # What napari knows of tracks, and streamlines have not.
 OF_TRACKS = (
@@ -130,10 +130,7 @@ class Streamlines(BareTracks):
         self._shown = DrawnSubset(Tractogram.empty(), space, self._max_vertices)
         self._colours: Colours = single_colour(self._shown.tractogram)
         self._selected = np.empty(0, dtype=np.int64)
-        if slab_mm is None:
-            voxel_mm = max(map(abs, space.scale)) / space.per_mm
-            slab_mm = DEFAULT_SLAB_MM if space.grid is None else 2 * voxel_mm
-        self._slab_mm = positive("slab_mm", slab_mm)
+        self._slab_mm = self.own_slab_mm if slab_mm is None else positive("slab_mm", slab_mm)
         self._clip = Clip()
         super().__init__(
             tail_length=self.tail_length,
@@ -391,13 +388,20 @@ class Streamlines(BareTracks):
         self.tail_width = value
 
     @property
+    def own_slab_mm(self) -> float:
+        """What :attr:`slab_mm` is by default: two voxels of the space, or 4 mm without voxels."""
+        if self.space.grid is None:
+            return float(SLAB_SPEC.default)
+        return 2 * max(map(abs, self.space.scale)) / self.space.per_mm
+
+    @property
     def slab_mm(self) -> float:
-        """Thickness of the slab around the slice that a 2-D view shows, mm."""
+        """Thickness of the slab around the slice that a 2-D view shows, mm; None for its own."""
         return self._slab_mm
 
     @slab_mm.setter
-    def slab_mm(self, value: float) -> None:
-        self._slab_mm = positive("slab_mm", value)
+    def slab_mm(self, value: float | None) -> None:
+        self._slab_mm = self.own_slab_mm if value is None else positive("slab_mm", value)
         if self._ready and self.is_slice:
             self._forget_views()
             self.events.rebuild_tracks()

@@ -164,7 +164,7 @@ def test_an_image_without_a_file_is_asked_to_be_saved(
     run_once(panel, settle)
     project, left_out = project_of(panel.bundles)
     assert not project.bundles
-    (sentence,) = left_out.values()
+    (sentence,) = left_out
     assert "did not come from a file" in sentence
     assert "save it as .tif or Zarr, and open it from there." in sentence
 

@@ -199,17 +199,21 @@ class AppearanceSection(QWidget):  # type: ignore[misc]
     def adopt(self, layer: Streamlines) -> None:
         """Give a new layer this look; its slab, made for its volume, stays until one is chosen."""
         if not self._slab_chosen:
-            self._slab.value = layer.slab_mm
+            with self._is_showing:
+                self._slab.value = layer.own_slab_mm
             self._slab_chosen = False
         self.apply_to(layer)
 
     @property
     def style(self) -> dict[str, Any]:
-        """What the controls say, to be kept with the bundle that they are for."""
+        """What the controls say, to be kept with the bundle that they are for.
+
+        A slab that nobody chose is None, which is the layer's own.
+        """
         axis = self.axis.value
         return {
             **values_of([*self.controls, self.clip.choice, self.volume_choice, self.value_choice]),
-            "slab_chosen": self._slab_chosen,
+            "slab_mm": self._slab.value if self._slab_chosen else None,
             "axis": None if axis is None else axis.numbers,
         }
 
@@ -224,6 +228,9 @@ class AppearanceSection(QWidget):  # type: ignore[misc]
         """
         layer = self.session.streamlines_layer
         wanted = {**_style_of(layer), **style, "colour": colour}
+        is_slab_chosen = wanted.get("slab_mm") is not None
+        if not is_slab_chosen:
+            wanted["slab_mm"] = SLAB_SPEC.default if layer is None else layer.own_slab_mm
         self.clustering.stop()
         self._source = None
         with self._is_showing:
@@ -233,7 +240,7 @@ class AppearanceSection(QWidget):  # type: ignore[misc]
             for choice in (self.volume_choice, self.value_choice):
                 if wanted.get(choice.name) in choice.choices:
                     choice.value = wanted.get(choice.name)
-        self._slab_chosen = wanted.get("slab_chosen", False)
+        self._slab_chosen = is_slab_chosen
         self._show_colour()
         self._follow(layer)
         if layer is not None and wanted.get("colour_by") == CLUSTER:
@@ -266,7 +273,7 @@ class AppearanceSection(QWidget):  # type: ignore[misc]
         layer = None if self._followed is None else self._followed()
         if layer is not event.source or self._is_applying or self._is_showing:
             return
-        style = _style_of(layer)
+        style = {**_style_of(layer), "slab_mm": layer.slab_mm}
         if layer.colour_by not in MODES:
             style.pop("colour_by", None)
         shown = values_of(self.controls)  # without clip: a layer that a script clips is left alone
@@ -283,6 +290,8 @@ class AppearanceSection(QWidget):  # type: ignore[misc]
             wanted = values_of(self.controls)
             colour_by, cluster_mm = wanted.pop("colour_by"), wanted.pop("cluster_mm")
             rgba = rgba_of(wanted.pop("colour"))
+            if not self._slab_chosen:
+                wanted["slab_mm"] = layer.own_slab_mm
             for name, value in wanted.items():
                 if getattr(layer, name) != value:
                     setattr(layer, name, value)
@@ -382,8 +391,9 @@ def _style_of(layer: Streamlines | None) -> dict[str, Any]:
     """Return what the controls are to say of a layer that came from elsewhere."""
     if layer is None:
         return {}
-    names = ("width", "opacity", "lit", "slab_mm", "max_vertices", "clip")
+    names = ("width", "opacity", "lit", "max_vertices", "clip")
     style = {name: getattr(layer, name) for name in names}
+    style["slab_mm"] = None if layer.slab_mm == layer.own_slab_mm else layer.slab_mm
     if layer.axis is not None:
         style["axis"] = layer.axis.numbers
     known = layer.colour_by in colour_help()
