@@ -285,3 +285,13 @@ def test_ends_are_counted_by_reason() -> None:
     with pytest.raises(InvalidTractogramError, match="do not tell why"):
         ends_by_reason(_lines([[0, 0, 0], [3, 0, 0]]), UNIT)
     assert ends_by_reason(Tractogram.empty(), UNIT) == {}
+
+
+def test_ends_by_reason_lie_in_the_voxels_of_the_ends() -> None:
+    on_faces = [[[x, 1, 1], [3, 1, 1], [x + 1, 1, 1]] for x in (-0.5, 0.5, 1.5, 6.5, 7.5)]
+    lines = Tractogram.from_streamlines([[], *on_faces, []])
+    reasons = np.full((len(lines), 2), StopReason.NO_FOD)
+    lines = Tractogram(lines.points, lines.offsets, stop_reasons=reasons)
+    found = ends_by_reason(lines, UNIT)[StopReason.NO_FOD]
+    assert found.sum() == 7  # of ten ends three lie at 7.5 and 8.5, outside
+    assert np.array_equal(found > 0, density(lines, UNIT, ends_only=True) > 0)

@@ -145,10 +145,11 @@ def ends_by_reason(source: Source, grid: Grid | Fod) -> dict[StopReason, NDArray
     found: dict[StopReason, NDArray[np.int32]] = {}
     n = 0
     for chunk in chunks_of(source):
-        tips = np.stack([chunk.offsets[:-1], chunk.offsets[1:] - 1], axis=1).ravel()
-        voxels = np.rint(counter.grid.to_voxel(chunk.points[tips])).astype(np.int64)
-        inside = ((voxels >= 0) & (voxels < counter.grid.shape)).all(axis=1)
-        reasons = chunk.stop_reasons.ravel()
+        filled = np.flatnonzero(np.diff(chunk.offsets) > 0)
+        tips = np.stack([chunk.offsets[filled], chunk.offsets[filled + 1] - 1], axis=1).ravel()
+        inside = counter.grid.contains(chunk.points[tips])
+        voxels = counter.grid.nearest_voxels(chunk.points[tips])
+        reasons = chunk.stop_reasons[filled].ravel()
         n += len(chunk)
         for reason in StopReason:
             here = reasons == reason
