@@ -20,6 +20,7 @@ from napari_tractography.maps.visitation import visitation
 from napari_tractography.streamlines.tractogram import Tractogram
 
 GRID = nt.Grid((4, 4, 4), np.eye(4))
+FAR = nt.Grid((4, 4, 4), [[1, 0, 0, 9], [0, 1, 0, 9], [0, 0, 1, 9], [0, 0, 0, 1]])
 LABELS = np.arange(64).reshape(GRID.shape)
 FA = ScalarMap(np.ones(GRID.shape, np.float32), GRID, "FA")
 NONE, POINT = np.empty((0, 3)), [[1.0, 1, 1]]
@@ -68,6 +69,12 @@ def test_there_is_a_number_or_one_sentence(lines: list) -> None:
     for ends_only in (False, True):
         if n:
             visitation(t, GRID, ends_only=ends_only)
+    for cavity in (nt.Region.sphere((9, 9, 9), 1, "resect"), nt.Region.mask(LABELS, FAR, "resect")):
+        lost = nt.resection(t, cavity)
+        assert (lost.n_streamlines, lost.n_lost) == (n, 0)
+        assert np.isfinite(lost.margin_mm) == bool(n_with_points)
+        assert lost.text
+        assert np.isfinite(nt.margin_map(t, cavity, GRID)).sum() == bool(n_with_points)
     with pytest.raises(InvalidParameterError, match="no examples"):
         like_these(t, [], max_distance_mm=5.0)
     assert len(t.select(regions=[nt.Region.sphere(POINT[0], 1, "include")])) == n_with_points

@@ -207,6 +207,12 @@ def test_weights_are_lost_with_their_streamlines() -> None:
     assert row[6:9] == ("10", "9", "0.9")
 
 
+def test_parts_without_streamlines_need_no_weights() -> None:
+    lines = nt.Tractogram.from_streamlines([[[0, 0, 0], [5, 0, 0]], [[0, 9, 0], [5, 9, 0]]])
+    parts = [nt.Tractogram.empty(), lines.with_weights([1, 3]), nt.Tractogram.empty()]
+    assert resection(parts, ball((2, 0, 0), 1.0)).weight_share == 0.25
+
+
 def test_none_lost_says_what_may_have_been_missed() -> None:
     lines = [np.array([[0.0, 0.0, 0.0], [0.0, 0.0, 9.0]])] * 100
     found = resection(nt.Tractogram.from_streamlines(lines), ball((5.0, 0.0, 4.0), 1.0))

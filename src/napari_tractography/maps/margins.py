@@ -45,7 +45,7 @@ def nearest(tractogram: Tractogram, region: Region, before: Nearest | None = Non
     found = Nearest.none() if before is None else before
     voxels = None if region.grid is None else _Voxels.of(region)
     points, offsets = tractogram.points, tractogram.offsets
-    for block in blocks(offsets, np.arange(len(tractogram))):
+    for block in blocks(offsets, np.flatnonzero(np.diff(offsets) > 0)):
         start = points[block.numbers].astype(np.float64)
         step = points[last_points(offsets, block)] - start
         if voxels is not None:

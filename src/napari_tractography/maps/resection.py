@@ -161,7 +161,8 @@ def resection(source: Source, cavity: Region | Sequence[Region], *, name: str = 
         gone = np.ones(len(chunk), bool)
         gone[kept] = False
         lost.append(gone)
-        weights.append(chunk.weights)
+        if len(chunk):  # of no streamlines there need be none
+            weights.append(chunk.weights)
         for region in () if any(map(np.any, lost)) else regions:
             way = nearest(chunk, region, way)
     all_lost = np.concatenate(lost)
