@@ -89,6 +89,27 @@ def test_a_vtk_holds_values(tmp_path: Path, caplog: pytest.LogCaptureFixture) ->
     ]
 
 
+@pytest.mark.parametrize("ending", [".trk", ".tck", ".trx", ".vtk"])
+@pytest.mark.parametrize("numbers", [[], [1], [1, 1]])
+def test_values_of_streamlines_without_points_are_no_trouble(
+    tmp_path: Path, ending: str, numbers: list[int]
+) -> None:
+    make()[numbers].save(tmp_path / f"t{ending}", data_beside=ending == ".tck")
+    back = load_tractogram(tmp_path / f"t{ending}")
+    assert (len(back), back.n_points) == (len(numbers), 0)
+    names = {name.removesuffix("_1") for name in back.data.per_streamline}
+    assert names <= {"cluster", "colour", "colour_2", "colour_3"}
+    if numbers:
+        assert "colour" in names
+
+
+def test_streamlines_without_points_leave_the_values_of_others(tmp_path: Path) -> None:
+    nt.save_chunks([make(), make()[[1]]], tmp_path / "t.trk", reference=GRID)
+    back = load_tractogram(tmp_path / "t.trk").data
+    np.testing.assert_array_equal(back.per_point["x"], make().data.per_point["x"])
+    np.testing.assert_array_equal(back.per_streamline["colour"], np.eye(4, 3)[[0, 1, 2, 3, 1]])
+
+
 def test_more_than_a_trk_has_room_for_is_named(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

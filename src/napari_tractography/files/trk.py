@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import math
 import warnings
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -126,7 +127,8 @@ class _TrkStream:
         names = np.zeros(MOST_NAMES, "S20")
         parts = [np.empty((n, 0), np.float32)]
         for number, name in enumerate(sorted(values)):
-            parts.append(values[name].reshape(n, -1).astype(np.float32))
+            width = math.prod(values[name].shape[1:])
+            parts.append(values[name].reshape(n, width).astype(np.float32))
             names[number] = encode_value_in_name(parts[-1].shape[1], name)
         found = np.concatenate(parts, axis=1)
         header = self._header[0]
@@ -222,7 +224,9 @@ def read_trk(path: Path) -> StreamlineArrays:
     heads, of_points, n_numbers = _places(counts, width, n_properties)
     rows = body[:n_numbers][of_points].reshape(-1, width)
     last = np.append(heads[1:], n_numbers)[:, None]
-    properties = body[last + np.arange(-n_properties, 0)] if len(heads) else body[:0, None]
+    properties = np.empty((0, n_properties), np.float32)
+    if len(heads):
+        properties = body[last + np.arange(-n_properties, 0)]
     points = np.ascontiguousarray(rows[:, :3])
     if len(points):
         points = apply_affine(get_affine_trackvis_to_rasmm(header), points, inplace=True)

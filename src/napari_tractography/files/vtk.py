@@ -85,7 +85,7 @@ def write_vtk(streamlines: StreamlineArrays, path: Path, grid: Grid | None) -> N
         for section, n, values in (
             ("POINT_DATA", n_points, data.per_point), ("CELL_DATA", n_lines, data.per_streamline)
         ):  # fmt: skip
-            held = {name: array for name, array in values.items() if _fits(name, array)}
+            held = {name: array for name, array in values.items() if n and _fits(name, array)}
             if held:
                 stream.write(f"{section} {n}\nFIELD FieldData {len(held)}\n".encode())
             for name, array in held.items():
