@@ -169,3 +169,22 @@ def test_other_bad_grids_are_named():
     ):
         with pytest.raises(InvalidGridError, match="three positive sizes"):
             Grid(shape, np.eye(4))
+
+
+def test_the_nearest_place_of_a_box_is_so_in_mm() -> None:
+    sheared = Grid((6, 5, 7), [[2, 0.9, 0, -4], [0, 1.5, 0.8, 3], [0.6, 0, -3, 1], [0, 0, 0, 1]])
+    rng = np.random.default_rng(0)
+    low, high = np.array([0.5, 1.5, -0.5]), np.array([2.5, 2.5, 3.0])
+    every = np.stack(np.meshgrid(*[np.linspace(0, 1, 41)] * 3), axis=-1).reshape(-1, 3)
+    box = sheared.to_mm(low + every * (high - low))
+    points = sheared.to_mm(rng.uniform(-3, 7, (100, 3)))
+    found = sheared.nearest_in_boxes(points, low, high)
+    within = sheared.to_voxel(found)
+    assert (within > low - 1e-9).all()
+    assert (within < high + 1e-9).all()
+    gaps = np.linalg.norm(found - points, axis=1)
+    dense = np.linalg.norm(box[None] - points[:, None], axis=2).min(axis=1)
+    assert (gaps <= dense + 1e-9).all()
+    assert (gaps >= dense - 0.15).all()  # half of what lies between two places of the box
+    clipped = sheared.to_mm(np.clip(sheared.to_voxel(points), low, high))
+    assert (np.linalg.norm(clipped - points, axis=1) - gaps).max() > 0.3

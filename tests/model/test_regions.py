@@ -129,6 +129,15 @@ def test_a_sphere_overlaps_an_image_it_reaches(centre, radius, overlaps):
     assert region.overlaps(Grid((4, 4, 4), np.eye(4))) is overlaps
 
 
+def test_a_sphere_overlaps_a_sheared_image_that_it_reaches():
+    sheared = Grid((4, 4, 4), [[2, 1.8, 0, 0], [0, 1.5, 0, 0], [0, 0, 2, 0], [0, 0, 0, 1]])
+    centre = np.array([9.0, 0.0, 0.0])
+    inside = sheared.to_mm([3.49, 0.6, 0.0])
+    reached = np.linalg.norm(inside - centre) + 0.01
+    assert Region.sphere(centre, reached, "stop").overlaps(sheared)
+    assert not Region.sphere(centre, reached - 0.3, "stop").overlaps(sheared)
+
+
 def test_a_mask_overlaps_by_its_voxels_and_not_by_its_grid():
     labels = np.zeros((20, 4, 4))
     labels[15] = 1

@@ -19,6 +19,8 @@ from .units import MM, checked_unit
 # A volume spanned by the three voxel axes, relative to a box of the same edge lengths,
 # below which an affine cannot be inverted with any accuracy left in float32.
 MIN_RELATIVE_DETERMINANT = 1e-4
+SWEEPS = 60  # over the axes of a voxel that shears, at most
+SETTLED = 1e-11  # voxels, by which no place moves any more
 
 
 class Grid:
@@ -154,6 +156,29 @@ class Grid:
         vox = np.floor(self.to_voxel(points_mm) + 0.5)
         # Of 0.5 - 1e-17, which is inside, the sum is 1.
         return np.clip(vox, 0, np.array(self.shape) - 1).astype(np.int64)
+
+    def nearest_in_boxes(
+        self, points_mm: ArrayLike, low: ArrayLike, high: ArrayLike
+    ) -> NDArray[np.float64]:
+        """Return the places of boxes of voxels that are nearest to points, (n, 3) RAS+ mm.
+
+        Points are (n, 3) RAS+ mm, the corners of their boxes (3,) or (n, 3) voxel coordinates. What
+        is nearest in mm is so along each voxel axis, but where the grid shears.
+        """
+        axes = self.affine[:3, :3]
+        metric = axes.T @ axes
+        wanted = self.to_voxel(points_mm)
+        lows, highs = np.broadcast_to(low, wanted.shape), np.broadcast_to(high, wanted.shape)
+        found = np.clip(wanted, lows, highs)
+        off = metric - np.diag(np.diag(metric))
+        for _ in range(SWEEPS if off.any() else 0):  # along one axis after the other, again
+            before = found.copy()
+            for axis in range(3):
+                pull = (found - wanted) @ off[axis] / metric[axis, axis]
+                found[:, axis] = np.clip(wanted[:, axis] - pull, lows[:, axis], highs[:, axis])
+            if np.abs(found - before).max(initial=0.0) <= SETTLED:
+                break
+        return self.to_mm(found)
 
     def same_space(self, other: Grid) -> bool:
         """Tell whether two grids put the same voxels at the same places.

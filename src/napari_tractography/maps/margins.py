@@ -21,7 +21,6 @@ from ..streamlines.segments import blocks, last_points
 from ..streamlines.tractogram import Tractogram
 
 HALVINGS = 40  # of a segment, until its nearest point is found
-SWEEPS = 60  # over the axes of a voxel that shears; one does where they are at right angles
 PAIRS = 1 << 18  # of segments and voxels at a time
 NEIGHBOURS = 1 << 10  # segments, or points, whose voxels are sought at once
 
@@ -165,14 +164,5 @@ class _Voxels:
         self, points: NDArray[np.float64], voxels: NDArray[np.int64]
     ) -> NDArray[np.float64]:
         """Return the nearest point of a voxel for each of (n, 3) points, mm."""
-        axes = self.grid.affine[:3, :3]
-        metric = axes.T @ axes
-        wanted = self.grid.to_voxel(points) - self.voxels[voxels]
-        found = np.clip(wanted, -0.5, 0.5)
-        off = metric - np.diag(np.diag(metric))
-        if np.abs(off).max() > 1e-9 * metric.max():  # along one axis after the other, again
-            for _ in range(SWEEPS):
-                for axis in range(3):
-                    pull = (found - wanted) @ off[axis] / metric[axis, axis]
-                    found[:, axis] = np.clip(wanted[:, axis] - pull, -0.5, 0.5)
-        return np.asarray(self.grid.to_mm(self.voxels[voxels] + found))
+        centres = self.voxels[voxels]
+        return self.grid.nearest_in_boxes(points, centres - 0.5, centres + 0.5)

@@ -175,9 +175,9 @@ class Region:
             return True  # without testing each voxel
         if self.grid is None or self.device_voxels is None:
             assert self.center_mm is not None
-            vox = grid.to_voxel(self.center_mm)
-            nearest = grid.to_mm(np.clip(vox, -0.5, np.array(grid.shape) - 0.5))
-            return bool(np.linalg.norm(nearest - self.center_mm) <= self.radius_mm)
+            centre = self.center_mm[None]
+            nearest = grid.nearest_in_boxes(centre, -0.5, np.array(grid.shape) - 0.5)
+            return bool(np.linalg.norm(nearest - centre) <= self.radius_mm)
         voxels = self.device_voxels.native
         to_other = grid.inverse @ self.grid.affine
         # Half the extent of a voxel of the mask, in voxels of the other grid.
