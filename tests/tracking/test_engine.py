@@ -287,6 +287,15 @@ def test_positions_are_seeds_and_regions_may_come_one_by_one(fod, seeds):
     assert track(fod, points, short(), regions=iter([SPHERE])).digest() == whole.digest()
 
 
+def test_positions_count_as_they_are_when_the_run_begins(fod, seeds):
+    positions = seeds.positions_mm.copy()
+    wanted = track(fod, positions, backend="cpu")
+    chunks = iter_track(fod, positions, backend="cpu", block=2)
+    first = next(chunks)
+    positions[:] = positions[0]
+    assert Tractogram.concatenate([first, *chunks]).digest() == wanted.digest()
+
+
 def test_a_run_without_streamlines_says_why(fod, seeds, caplog):
     with caplog.at_level(logging.WARNING):
         track(fod, seeds, short(min_length_mm=29.9, min_amplitude=3))

@@ -61,6 +61,17 @@ def test_rounds_do_not_matter(monkeypatch):
     assert (one.digest(), one.tally, one.n_seeds) == (other.digest(), other.tally, other.n_seeds)
 
 
+def test_what_is_painted_meanwhile_does_not_matter(monkeypatch):
+    monkeypatch.setattr(selecting, "_next_round", lambda *_: 37)
+    mask = np.ones(FOD.grid.shape, bool)
+    mask[:, :3] = False
+    wanted = track(FOD, seeds(), LONG, mask=mask, select=200, backend="cpu")
+    chunks = iter_track(FOD, seeds(), LONG, mask=mask, select=200, backend="cpu")
+    first = next(chunks)
+    mask[:] = False
+    assert Tractogram.concatenate([first, *chunks]).digest() == wanted.digest()
+
+
 def test_a_warning_comes_once_whatever_rounds_there_are(monkeypatch, caplog):
     monkeypatch.setattr(selecting, "_next_round", lambda *_: 37)
     far = Region.sphere((500, 0, 0), 3, "exclude", name="tumour")

@@ -475,7 +475,7 @@ class Cohort:
         TractographyError
             When something is wrong with the input, or a file; names the subject.
         """
-        given = seeds if isinstance(seeds, Seeds) else Seeds(seeds)
+        given = seeds if isinstance(seeds, Seeds) else Seeds.at(seeds)
         inputs = TrackingInput(
             stand_in(self.grid), given, parameters or TrackingParameters(), **keywords
         )

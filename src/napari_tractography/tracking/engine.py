@@ -258,6 +258,8 @@ def iter_chunks(
     execution = execution or Execution()
     report = Report() if report is None else report
     report.clear()
+    if inputs.select is not None:  # all rounds have one mask, whatever is painted meanwhile
+        inputs = replace(inputs, mask=check_mask(inputs.mask, inputs.fod))
     runs = [inputs] if inputs.between is None else inputs.halves()
     parts = [_iter_one(run, execution, report) for run in runs]  # raises here on wrong input
     log_warnings(runs[0], inputs.between or ())

@@ -121,7 +121,7 @@ class TrackingInput:
                 "load_fod(path) returns."
             )
         if not isinstance(self.seeds, Seeds):
-            object.__setattr__(self, "seeds", Seeds(self.seeds))
+            object.__setattr__(self, "seeds", Seeds.at(self.seeds))  # as they are now
         if not isinstance(self.parameters, TrackingParameters):
             raise InvalidParameterError(
                 f"The parameters are of type {type(self.parameters).__name__}; give "
