@@ -172,3 +172,7 @@ def test_what_is_no_number_of_places_is_told(n: Any) -> None:
     line = Tractogram.from_streamlines([[[0, 0, 0], [1, 1, 1]]])
     with pytest.raises(InvalidParameterError, match="is no number of places"):
         profile(line, (np.ones((3, 3, 3)), np.eye(4)), n)
+
+
+def test_a_whole_number_of_places_may_be_a_float(fa: ScalarMap) -> None:
+    assert profile(arcs(3), fa, 20.0).mean.tolist() == profile(arcs(3), fa, 20).mean.tolist()  # type: ignore[arg-type]

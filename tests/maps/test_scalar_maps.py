@@ -5,10 +5,12 @@ from __future__ import annotations
 import shutil
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
+from napari_tractography.errors import InvalidParameterError
 from napari_tractography.files.formats import volume_endings
 from napari_tractography.files.volume_files import save_volume
 from napari_tractography.geometry.grid import Grid
@@ -25,6 +27,20 @@ def test_a_map_of_any_format_is_named_without_its_ending(ending: str) -> None:
 def test_another_ending_is_part_of_the_name() -> None:
     assert name_of("FA [1]") == "FA [1]"
     assert name_of("FA.tif") == "FA.tif"
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        pytest.param(np.full((2, 2, 2), 1j), "FA holds complex128 values; give real", id="complex"),
+        pytest.param(np.full((2, 2, 2), "0.5"), "FA holds <U3 values; give real", id="texts"),
+        pytest.param([[[1.0, 2.0]], [[3.0]]], "FA has rows of several lengths", id="ragged"),
+        pytest.param(np.full((2, 2, 2), Path()), "FA holds object values; give", id="objects"),
+    ],
+)
+def test_what_holds_no_real_numbers_is_no_map(values: Any, message: str) -> None:
+    with pytest.raises(InvalidParameterError, match=message):
+        ScalarMap.from_array(values, np.eye(4), "FA")
 
 
 def map_with_a_gap() -> ScalarMap:

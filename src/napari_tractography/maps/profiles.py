@@ -99,10 +99,12 @@ def profile(
     FileError
         When a file cannot be read.
     """
-    if (as_whole(n) or 0) < LEAST_POINTS:
+    n_places = as_whole(n) or 0
+    if n_places < LEAST_POINTS:
         raise InvalidParameterError(
             f"n = {n!r} is no number of places; give a whole number from {LEAST_POINTS}."
         )
+    n = n_places  # 100.0 as well
     if weights not in WEIGHTS:
         raise InvalidParameterError(
             f"weights = {weights!r} is unknown; choose one of {', '.join(WEIGHTS)}."

@@ -17,6 +17,7 @@ from ..errors import InvalidParameterError
 from ..files.formats import volume_endings
 from ..files.volume_files import load_volume
 from ..geometry.grid import Grid
+from ..runtime.arrays import real_numbers
 from ..streamlines.tractogram import Tractogram
 
 
@@ -67,8 +68,12 @@ class ScalarMap:
     def from_array(
         cls, values: ArrayLike, affine: ArrayLike | Grid, name: str = "scalar"
     ) -> ScalarMap:
-        """Return the map of a 3-D array; (4, 4) `affine`: voxel to RAS+ mm."""
-        array = np.asarray(values, dtype=np.float32)
+        """Return the map of a 3-D array; (4, 4) `affine`: voxel to RAS+ mm.
+
+        Raises InvalidParameterError when it holds no real numbers.
+        """
+        what = f"The scalar map {name}"
+        array = real_numbers(values, np.float32, what, InvalidParameterError)
         return cls(array, affine if isinstance(affine, Grid) else Grid(array.shape, affine), name)
 
     def at(self, points_mm: ArrayLike) -> NDArray[np.float64]:

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
-from ..errors import BackendError, TractographyError
+from ..errors import BackendError, InvalidParameterError, TractographyError
 
 ON_GPU = (2, 13)  # DLPack's numbers of CUDA's own and of managed memory
 REMEDY = "choose backend = 'cpu'"  # of messages about GPUs
@@ -113,7 +113,10 @@ def as_native(array: Any) -> Any:
 
 
 def host_array(array: Any) -> NDArray[Any]:
-    """Return an array as NumPy's: itself, a view where it lies on the host, else a copy."""
+    """Return an array as NumPy's: itself, a view where it lies on the host, else a copy.
+
+    Raises InvalidParameterError where lists have several lengths.
+    """
     if on_gpu(array):
         for to_host in ("get", "cpu", "copy_to_host"):  # CuPy's, PyTorch's, Numba's name
             method = getattr(array, to_host, None)
@@ -121,7 +124,14 @@ def host_array(array: Any) -> NDArray[Any]:
                 return np.asarray(method())
     if hasattr(array, "__dlpack__") and not hasattr(array, "__array__"):
         return np.from_dlpack(array)
-    return np.asarray(array)  # JAX copies by itself
+    try:
+        return np.asarray(array)  # JAX copies by itself
+    except ValueError as error:
+        if not isinstance(array, list | tuple):
+            raise
+        raise InvalidParameterError(
+            f"A list of {len(array)} has rows of several lengths; give an array."
+        ) from error
 
 
 def may_be_real(array: Any) -> bool:
@@ -143,14 +153,21 @@ def real_numbers(
 ) -> NDArray[Any]:
     """Return a contiguous array of a type; it is not copied where it is one.
 
-    Raises TractographyError `error`, when it holds complex numbers, texts or dates, or numbers that
-    integers of that type cannot hold.
+    Raises TractographyError `error`, when it holds complex numbers, texts, dates or objects, has
+    rows of several lengths, or numbers that integers of that type cannot hold.
     """
-    values = np.asarray(array)
+    try:
+        values = np.asarray(array)
+    except ValueError:
+        raise error(f"{name} has rows of several lengths; give an array.") from None
     if not may_be_real(values):
         raise error(f"{name} holds {values.dtype} values; give real numbers.")
-    with np.errstate(invalid="ignore"):  # NaN as an integer, which is no NaN
-        typed = np.ascontiguousarray(values, dtype=dtype)
+    try:
+        # NaN as an integer is no NaN; what float32 cannot hold is infinite.
+        with np.errstate(invalid="ignore", over="ignore"):
+            typed = np.ascontiguousarray(values, dtype=dtype)
+    except (TypeError, ValueError):  # of objects
+        raise error(f"{name} holds {values.dtype} values; give real numbers.") from None
     if (
         typed.dtype.kind in "iu"
         and typed.dtype != values.dtype
