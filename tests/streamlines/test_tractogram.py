@@ -134,6 +134,16 @@ def test_joining_keeps_the_weights_where_all_streamlines_have_them():
         assert Tractogram.concatenate(parts).weights is None
 
 
+def test_a_mask_does_not_choose_by_number():
+    lines = Tractogram.from_streamlines(np.arange(18.0).reshape(3, 2, 3))
+    mask = lines.found_in(lines[1:])
+    assert lines[mask].points[0, 0] == 6
+    assert lines.chosen([1.0, 2]).points[0, 0] == 6
+    for wrong in (mask, [1.5], [[1, 2]], ["1"]):
+        with pytest.raises(InvalidTractogramError, match=r"give (one|whole numbers|real numbers)"):
+            lines.chosen(wrong)
+
+
 def test_chosen_streamlines_do_not_know_their_seeds():
     run = Tractogram(np.zeros((2, 3)), [0, 1, 2], n_seeds=40)
     assert run[:1].n_seeds == 0

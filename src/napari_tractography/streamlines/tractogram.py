@@ -298,8 +298,18 @@ class Tractogram(Outcome):
         Parameters
         ----------
         numbers : (n,) array_like of int
+
+        Raises
+        ------
+        InvalidTractogramError
+            When they are no whole numbers, such as a mask, which is for ``tractogram[mask]``.
         """
-        rows = np.asarray(numbers, dtype=np.int64)
+        rows = real_numbers(numbers, np.int64, "The list of streamlines", InvalidTractogramError)
+        if rows.ndim != 1 or np.asarray(numbers).dtype.kind == "b":
+            raise InvalidTractogramError(
+                f"Streamline numbers of type {np.asarray(numbers).dtype}, shape {rows.shape} are "
+                "no list of whole numbers; give one, or tractogram[mask] of a mask."
+            )
         chosen = Tractogram.__new__(Tractogram)
         for name in self.__slots__:
             setattr(chosen, name, None)  # what is picked when it is asked for
