@@ -150,7 +150,13 @@ def test_labels_may_be_mapped_by_hand():
     assert tissues.fractions.argmax(-1).ravel().tolist() == [WHITE, CORTEX, LESION]
 
 
-@pytest.mark.parametrize("mapping", [{5: [1]}, {-1: [1]}, {"white": [1]}, {WHITE: 3}])
+@pytest.mark.parametrize(
+    "mapping",
+    [
+        {5: [1]}, {-1: [1]}, {"white": [1]}, {WHITE: 3},
+        {WHITE: "12"}, {WHITE: [2.5]}, {WHITE: ["2"]}, {WHITE: [None]}, [[1], [2]], None,
+    ],
+)  # fmt: skip
 def test_mappings_to_no_tissue_are_refused(mapping):
     with pytest.raises(
         InvalidTissuesError, match=r"give a list of labels for each of 0 \(cortical"

@@ -18,6 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 from ..errors import InvalidTissuesError
 from ..geometry.grid import Grid, middle_first
 from ..runtime.arrays import host_array, may_be_real
+from ..runtime.scalars import as_whole
 
 TISSUES = ("cortical grey matter", "deep grey matter", "white matter", "fluid", "lesion")
 N_TISSUES = len(TISSUES)
@@ -242,14 +243,19 @@ class Tissues:
 def labels_of(mapping: Mapping[int, Collection[int]]) -> tuple[tuple[int, ...], ...]:
     """Return the labels of each of :data:`TISSUES`, as :meth:`Tissues.from_labels` takes them.
 
-    Raises InvalidTissuesError when the mapping names another tissue.
+    Raises InvalidTissuesError when the mapping names another tissue, or labels that are no whole
+    numbers.
     """
-    for tissue, members in mapping.items():
-        if tissue not in range(N_TISSUES) or not isinstance(members, Collection):
-            raise InvalidTissuesError(
-                f"The mapping has {tissue!r}: {members!r}; give a list of labels for each of "
-                f"{', '.join(f'{i} ({name})' for i, name in enumerate(TISSUES))}."
-            )
+    wrong = "" if isinstance(mapping, Mapping) else f"is of type {type(mapping).__name__}"
+    for tissue, members in () if wrong else mapping.items():
+        are_labels = isinstance(members, Collection) and None not in map(as_whole, members)
+        if tissue not in range(N_TISSUES) or not are_labels:
+            wrong = f"has {tissue!r}: {members!r}"
+    if wrong:
+        raise InvalidTissuesError(
+            f"The mapping {wrong}; give a list of labels for each of "
+            f"{', '.join(f'{i} ({name})' for i, name in enumerate(TISSUES))}."
+        )
     return tuple(tuple(int(label) for label in mapping.get(i, ())) for i in range(N_TISSUES))
 
 
