@@ -238,3 +238,16 @@ def test_a_run_may_be_closed_before_its_end(
     found = dict(cohort.iter_track(inputs))
     assert sorted(found) == list(range(N_SUBJECTS))
     assert found[first[0]].digest() == first[1].digest()
+
+
+def test_what_is_no_cohort_is_told(subjects: list[PhantomSubject]) -> None:
+    fod = subjects[0].fod
+    with pytest.raises(InvalidParameterError, match="of type Fod; give a list of them, or a patt"):
+        nt.Cohort(fod)  # type: ignore[arg-type]
+    with pytest.raises(InvalidParameterError, match="Among the FODs is one of type ndarray"):
+        nt.Cohort([fod, fod.coefficients])  # type: ignore[list-item]
+    with pytest.raises(InvalidParameterError, match="of type str; give a Grid, or an Fod for its"):
+        nt.Cohort([fod], grid="template.nii.gz")  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="takes nothing named warp; see"):
+        nt.Cohort([fod], warp=["warp.nii.gz"])  # type: ignore[call-arg]
+    assert nt.Cohort([fod], grid=subjects[1].fod).grid is subjects[1].fod.grid

@@ -93,8 +93,8 @@ class CohortResult:
         Of all that each subject's streamlines depend on, as ``replay`` has it in its table; empty
         without a recipe.
     digests : tuple of str
-        Of each subject's streamlines in the space in which they were tracked; those of
-        `tractograms` where they are not given.
+        Of each subject's streamlines in the space in which they were tracked, where that is another
+        than that of `tractograms`; else empty, as those have their own.
 
     Raises
     ------

@@ -14,7 +14,7 @@ import logging
 import os
 import threading
 from collections import Counter
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from os import PathLike
@@ -338,7 +338,7 @@ class Cohort:
         Of what is kept of them, fields of warps included, from one run to the next. Less takes
         longer: what there is no room for is read again. While a file is opened, the first time
         that it is tracked in, it is in memory as a whole, one for each thread.
-    grid : Grid, optional
+    grid : Grid or Fod, optional
         Of the maps; by default that of the first subject. With warps that of an image in the
         common space, and there is no default.
     folder : path-like, optional
@@ -362,8 +362,9 @@ class Cohort:
     FileError
         When there is no such file.
     InvalidParameterError
-        When there is no FOD, two have one name, `max_memory_mb` is not positive, there are more or
-        fewer warps than FODs, or warps without a grid.
+        When there is no FOD or something else among them, two have one name, `max_memory_mb` is not
+        positive, the grid is none, there are more or fewer warps than FODs, or warps without a
+        grid.
     """
 
     def __init__(
@@ -372,13 +373,20 @@ class Cohort:
         *,
         warps: Warps | None = None,
         max_memory_mb: float = MEMORY_MB,
-        grid: Grid | None = None,
+        grid: Grid | Fod | None = None,
         folder: str | PathLike[str] | None = None,
         **reading: Unpack[FodKeywords],
     ) -> None:
         if not as_float(max_memory_mb) > 0:
             raise InvalidParameterError(
                 f"max_memory_mb = {max_memory_mb!r} is impossible; give megabytes such as 2048."
+            )
+        for name in sorted(set(reading) - set(FodKeywords.__annotations__)):
+            raise TypeError(f"A cohort takes nothing named {name}; see help(Cohort).")
+        own_grid = getattr(grid, "grid", grid)
+        if not isinstance(own_grid, Grid | None):
+            raise InvalidParameterError(
+                f"grid = {grid!r} is of type {type(grid).__name__}; give a Grid, or an Fod for its."
             )
         found = named_fods(fods)
         if not found:
@@ -399,7 +407,7 @@ class Cohort:
             _Subject(name, fod, warp, reading, where)
             for (name, fod), warp in zip(found, own, strict=True)
         ]
-        self.grid = self._shelf.subjects[0].grid if grid is None else grid
+        self.grid = self._shelf.subjects[0].grid if own_grid is None else own_grid
         self._hashes: dict[str, str] = {}  # of files that were read on a cluster
 
     @classmethod
@@ -736,10 +744,22 @@ def _track_on_worker(
 def named_fods(fods: str | Sequence[str | PathLike[str] | Fod]) -> list[tuple[str, Path | Fod]]:
     """Return what :class:`Cohort` takes, with the names of the subjects.
 
-    Raises FileError when a pattern matches nothing, or two of one name.
+    Raises FileError when a pattern matches nothing, or two of one name; InvalidParameterError when
+    something else is among the FODs.
     """
     if isinstance(fods, str):
         return [(subject.name, subject.fod.absolute()) for subject in subjects_of(fods)]
+    if not isinstance(fods, Iterable):
+        raise InvalidParameterError(
+            f"The FODs are of type {type(fods).__name__}; give a list of them, or a pattern."
+        )
+    fods = list(fods)
+    for fod in fods:
+        if not isinstance(fod, str | PathLike | Fod):
+            raise InvalidParameterError(
+                f"Among the FODs is one of type {type(fod).__name__}; give paths, or FODs such as "
+                "load_fod(path) returns."
+            )
     every = [fod if isinstance(fod, Fod) else Path(fod).absolute() for fod in fods]
     return list(zip(_names_of(every), every, strict=True))
 
