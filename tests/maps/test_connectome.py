@@ -215,5 +215,5 @@ def test_what_are_no_streamlines_and_what_is_no_radius_is_told(
 ) -> None:
     with pytest.raises(InvalidTractogramError, match="of type str"):
         connectome("bundle.tck", row_of_labels, np.eye(4))
-    with pytest.raises(InvalidParameterError, match="radius_mm = '2' is out of range"):
+    with pytest.raises(InvalidParameterError, match="radius_mm = '2' mm is out of range"):
         connectome(Tractogram.empty(), row_of_labels, np.eye(4), radius_mm="2")

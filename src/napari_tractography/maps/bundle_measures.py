@@ -106,6 +106,12 @@ def measure(
         raise InvalidParameterError(
             f"scalars = {scalars!r} is a single scalar map; give a list: [{scalars!r}]."
         )
+    is_pair = isinstance(scalars, tuple) and len(scalars) == 2 and np.shape(scalars[1]) == (4, 4)
+    if is_pair or not isinstance(scalars, Iterable):
+        raise InvalidParameterError(
+            f"scalars, of type {type(scalars).__name__}, are no list of scalar maps; give one, "
+            "such as [(values, affine)]."
+        )
     maps = [ScalarMap.of(scalar) for scalar in scalars]
     names = [each.name for each in maps]
     if len(set(names)) < len(names):
@@ -210,8 +216,14 @@ def sides(names: Iterable[str]) -> list[tuple[str, str]]:
 def asymmetry(left: BundleMeasures, right: BundleMeasures) -> dict[str, float]:
     """Return (L - R) / (L + R) of each number that both bundles have; NaN where both are 0.
 
-    1 is all on the left, -1 all on the right, 0 no difference.
+    1 is all on the left, -1 all on the right, 0 no difference. Raises InvalidParameterError when
+    they are not what :func:`measure` returns.
     """
+    for bundle in (left, right):
+        if not isinstance(bundle, BundleMeasures):
+            raise InvalidParameterError(
+                f"Bundles are of type {type(bundle).__name__}; give what measure returns of each."
+            )
     others = right.numbers
     return {
         name: (value - others[name]) / (value + others[name]) if value + others[name] else math.nan

@@ -26,15 +26,14 @@ def chunks_of(source: Source) -> Iterator[Tractogram]:
     """Yield streamlines as they come, such as those of a file; of a .tck no more than a part is in
     memory.
 
-    Raises FileError when a file is missing, truncated, corrupt or of another format.
+    Raises FileError when a file is missing, truncated, corrupt or of another format;
+    InvalidTractogramError when something else comes in place of streamlines.
     """
-    if isinstance(source, Tractogram):
-        yield source
-    elif isinstance(source, str | PathLike):
+    if isinstance(source, str | PathLike):
         for arrays in iter_streamlines(source):
             yield as_read(arrays, source)
     else:
-        yield from map(_checked, source)
+        yield from _chunks(source)
 
 
 def weighted_chunks(
@@ -48,7 +47,7 @@ def weighted_chunks(
     whole, n = None if weights is None else listed_weights(weights), 0
     if whole is not None and isinstance(source, Tractogram):
         checked_weights(whole, len(source))
-    for chunk in map(_checked, [source] if isinstance(source, Tractogram) else source):
+    for chunk in _chunks(source):
         part = None if whole is None else checked_weights(whole[n : n + len(chunk)], len(chunk))
         n += len(chunk)
         yield chunk, part
@@ -58,13 +57,15 @@ def weighted_chunks(
         )
 
 
-def _checked(chunk: Any) -> Tractogram:
-    if not isinstance(chunk, Tractogram):
-        raise InvalidTractogramError(
-            f"Streamlines are of type {type(chunk).__name__}; give a Tractogram, or chunks of "
-            "that type."
-        )
-    return chunk
+def _chunks(source: Any) -> Iterator[Tractogram]:
+    is_one = isinstance(source, Tractogram) or not isinstance(source, Iterable)
+    for chunk in [source] if is_one else source:
+        if not isinstance(chunk, Tractogram):
+            raise InvalidTractogramError(
+                f"Streamlines are of type {type(chunk).__name__}; give a Tractogram, or chunks of "
+                "that type."
+            )
+        yield chunk
 
 
 def blocks_of(source: Source) -> Iterator[Tractogram]:
@@ -89,7 +90,7 @@ def check_read_again(source: Source, what: str) -> None:
 
     Raises InvalidParameterError when it does not; `what` needs it.
     """
-    if not isinstance(source, Tractogram | str | PathLike) and iter(source) is source:
+    if isinstance(source, Iterator):
         raise InvalidParameterError(
             f"{what} needs the streamlines twice, and an iterator gives them once; give a "
             "Tractogram or a file."

@@ -18,7 +18,7 @@ from scipy.spatial import cKDTree
 from ..errors import InvalidMaskError, InvalidParameterError
 from ..geometry.grid import Grid
 from ..runtime.arrays import may_be_real, tells_apart
-from ..runtime.scalars import as_float, is_number
+from ..runtime.scalars import as_float, shown
 from ..streamlines.tractogram import Tractogram
 from .chunks import weighted_chunks
 from .spreadsheets import Table
@@ -114,9 +114,8 @@ def connectome(
     """
     whole, names = _checked_labels(labels)
     if not 0 <= as_float(radius_mm) < math.inf:
-        shown = f"{radius_mm:g} mm" if is_number(radius_mm) else repr(radius_mm)
         raise InvalidParameterError(
-            f"radius_mm = {shown} is out of range; give 0 or a positive number."
+            f"radius_mm = {shown(radius_mm)} mm is out of range; give 0 or a positive number."
         )
     grid = affine if isinstance(affine, Grid) else Grid(whole.shape, affine)
     if grid.shape != whole.shape:

@@ -201,6 +201,10 @@ def values_of(
         raise InvalidParameterError(
             f"{name} is no parameter that can be swept; choose one of {', '.join(numbers)}."
         )
+    if not isinstance(values, Iterable):
+        raise InvalidParameterError(
+            f"The values of {name} are of type {type(values).__name__}; give a list of numbers."
+        )
     given = list(values)
     for value in given:
         if not is_number(value):

@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from ..errors import InvalidParameterError, InvalidTractogramError
 from ..geometry.grid import Grid
 from ..model.fod import Fod
+from ..runtime.scalars import as_float, as_point, shown
 from .chunks import Source, chunks_of
 from .density import PassCounter
 
@@ -61,10 +62,10 @@ class Visitation:
         Where all probabilities are 0 or 1 it goes by :attr:`hidden_error`. Raises
         InvalidParameterError when the error is not between 0 and 1.
         """
-        if not 0 < standard_error < 1:
+        if not 0 < as_float(standard_error) < 1:
             raise InvalidParameterError(
-                f"A standard error of {standard_error:g} is out of range; give a number between 0 "
-                "and 1, such as 0.002."
+                f"A standard error of {shown(standard_error)} is out of range; give a number "
+                "between 0 and 1, such as 0.002."
             )
         error = self.largest_error or self.hidden_error
         needed = math.ceil((error / standard_error) ** 2 * self.n * (1 - 1e-12))
@@ -75,11 +76,12 @@ class Visitation:
 
         Raises InvalidParameterError when it is no point.
         """
-        if np.shape(point_mm) != (3,):
+        point = as_point(point_mm)
+        if point is None:
             raise InvalidParameterError(f"{point_mm!r} is no point; give x, y and z in RAS+ mm.")
-        if not bool(self.grid.contains(point_mm)):
+        if not bool(self.grid.contains(point)):
             return f"{self.n:,} {self._noun}: outside the map"
-        voxel = tuple(self.grid.nearest_voxels(point_mm))
+        voxel = tuple(self.grid.nearest_voxels(point))
         p = float(self.probability[voxel])
         error = math.sqrt(p * (1 - p) / self.n)
         if not error:

@@ -62,6 +62,11 @@ def as_point(value: Any) -> NDArray[np.float64] | None:
     return point.astype(np.float64)
 
 
+def shown(value: Any) -> str:
+    """Return a number in few digits, and what is none as Python writes it."""
+    return f"{value:g}" if is_number(value) else repr(value)
+
+
 def _of_python(value: Any) -> Any:
     """Return a scalar of NumPy, or an array without axes, as Python's own."""
     return value.item() if getattr(value, "ndim", None) == 0 else value

@@ -6,6 +6,7 @@ Called by the command and by programs that track more than fits into memory.
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from os import PathLike
@@ -37,7 +38,8 @@ from ..geometry.warps import Warp
 from ..model.fod import Fod
 from ..model.outcome import Outcome
 from ..model.stop import StopReason
-from .tractogram import Tractogram
+from ..runtime.scalars import as_float, shown
+from .tractogram import Tractogram, grid_of
 from .warping import tell_lost
 
 SEGMENT_MM = 10.0  # the longest that compression makes, as DIPY's default
@@ -152,7 +154,7 @@ def save_chunks(
     InvalidSeedsError
         When there is not one streamline; nothing is written.
     InvalidTractogramError
-        When a Tractogram comes in place of chunks, or chunks differ in what they know of each
+        When something else comes in place of chunks, or chunks differ in what they know of each
         streamline, such as weights, and the format holds it: .trk and .trx; nothing is written.
     UnfinishedError
         When the run ended early; says where its streamlines are.
@@ -162,10 +164,14 @@ def save_chunks(
             "save_chunks takes chunks, such as iter_track gives, and not one Tractogram; call its "
             "save(path), or give [tractogram]."
         )
+    if not isinstance(chunks, Iterable):
+        raise InvalidTractogramError(
+            f"The chunks are of type {type(chunks).__name__}; give what iter_track returns."
+        )
     target = at_home(path)
     ending = ending_of(target, tractogram_endings(), "a tractogram")
     check_points(dtype, ending, tolerance_mm)
-    grid = reference.grid if isinstance(reference, Fod) else reference
+    grid = grid_of(reference, target)
     if grid is None and written_tractogram_format(target).needs_grid:
         raise FileError(
             f"A {ending} file needs the image it belongs to as its reference; give it, or save as "
@@ -177,6 +183,11 @@ def save_chunks(
         target, grid, dtype, lambda name: UNFINISHED + name if ended else name
     ) as append:
         for chunk in _until(ended, chunks):
+            if not isinstance(chunk, Tractogram):
+                raise InvalidTractogramError(
+                    f"A chunk is of type {type(chunk).__name__}; give Tractograms, such as "
+                    "iter_track gives."
+                )
             saved.add(chunk)
             if len(chunk):
                 written = chunk if tolerance_mm is None else compressed(chunk, tolerance_mm)
@@ -243,9 +254,10 @@ def check_points(dtype: str, ending: str, tolerance_mm: float | None) -> None:
             f"{ending} files hold points as {FLOAT32}, not {dtype}; save as "
             f"{listed(dtype_endings(dtype))}."
         )
-    if tolerance_mm is not None and not (np.isfinite(tolerance_mm) and tolerance_mm > 0):
+    if tolerance_mm is not None and not 0 < as_float(tolerance_mm) < math.inf:
         raise InvalidParameterError(
-            f"A tolerance of {tolerance_mm:g} mm is impossible; give a positive number such as 0.1."
+            f"A tolerance of {shown(tolerance_mm)} mm is impossible; give a positive number such "
+            "as 0.1."
         )
 
 

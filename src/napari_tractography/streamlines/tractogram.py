@@ -206,10 +206,22 @@ class Tractogram(Outcome):
         n_seeds : int, optional
             How many seeds an iterator will have tried in the end: memory is made for as many, and
             not in steps.
+
+        Raises
+        ------
+        InvalidTractogramError
+            When something else is among them.
         """
-        n_points = sum(part.n_points for part in parts) if isinstance(parts, Sequence) else 0
-        joining = Joining(n_seeds, n_points)
+        if isinstance(parts, Tractogram):
+            raise InvalidTractogramError("There is one tractogram to join; give a list of several.")
+        known = parts if isinstance(parts, Sequence) else ()
+        joining = Joining(n_seeds, sum(getattr(part, "n_points", 0) for part in known))
         for part in parts:
+            if not isinstance(part, Tractogram):
+                raise InvalidTractogramError(
+                    f"Among the tractograms is one of type {type(part).__name__}; of arrays of "
+                    "points from_streamlines makes one."
+                )
             joining.add(part)
         columns = joining.columns()
         return cls.empty() if columns is None else cls(**columns, points_are_finite=True)
@@ -509,16 +521,25 @@ class Tractogram(Outcome):
         # Formats are imported on use, so that the package loads without nibabel.
         from ..files.tractograms import write_streamlines
 
-        grid = getattr(reference, "grid", reference)
-        if not isinstance(grid, Grid | None):
-            kind = type(reference).__name__
-            raise FileError(f"The reference of {path} is of type {kind}; give the Fod or its Grid.")
+        grid = grid_of(reference, path)
         write_streamlines(
             self.arrays(), path, self.grid if grid is None else grid, data_beside=data_beside
         )
 
     def __repr__(self) -> str:
         return f"Tractogram({self.n_streamlines} streamlines, {self.n_points} points)"
+
+
+def grid_of(reference: Any, path: str | PathLike[str]) -> Grid | None:
+    """Return the grid of what a file of streamlines belongs to.
+
+    Raises FileError when it has none, such as the path of an image.
+    """
+    grid = getattr(reference, "grid", reference)
+    if not isinstance(grid, Grid | None):
+        kind = type(reference).__name__
+        raise FileError(f"The reference of {path} is of type {kind}; give the Fod or its Grid.")
+    return grid
 
 
 def _key(points: NDArray[np.float32]) -> bytes:
