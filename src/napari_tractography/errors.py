@@ -34,6 +34,14 @@ def _shortened(message: str) -> str:
 class InvalidFodError(TractographyError, ValueError):
     """The volume is not a usable FOD: wrong dimensions, no SH count, nothing but zeros."""
 
+    @classmethod
+    def of_type(cls, value: Any) -> InvalidFodError:
+        """Return the error for something that is given in place of an Fod."""
+        return cls(
+            f"The FOD is of type {type(value).__name__}; give an Fod, such as load_fod(path) "
+            "returns."
+        )
+
 
 class AmbiguousKindError(InvalidFodError):
     """The volume does not look like an FOD, but may be read as one all the same.

@@ -112,8 +112,13 @@ def sampled_on_grid(
     """Return what a function gives at the voxel centres, as (x, y, z, k, 3) float64 peaks.
 
     See :meth:`napari_tractography.model.fod.Fod.from_function`. Raises InvalidFodError when the
-    function returns another shape.
+    function returns another shape, or the grid is none.
     """
+    if not isinstance(grid, Grid):
+        raise InvalidFodError(
+            f"The grid is of type {type(grid).__name__}; give a Grid, whose shape tells how many "
+            "voxels there are."
+        )
     voxels = np.argwhere(np.ones(grid.shape, np.bool_))
     found = np.asarray(function(grid.to_mm(voxels).astype(np.float64)), dtype=np.float64)
     if found.ndim not in (2, 3) or found.shape[-1] != 3 or len(found) != len(voxels):

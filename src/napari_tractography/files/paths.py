@@ -60,8 +60,10 @@ def at_home(path: str | PathLike[str]) -> Path:
     """Return a path whose leading ~ is the folder of the user.
 
     One that no user has, as in the name of a file "~draft.trk", stays as it is; pathlib's own
-    method raises.
+    method raises. Raises FileError when it is no path.
     """
+    if not isinstance(path, str | PathLike):
+        raise FileError(f"{path!r} is of type {type(path).__name__}; give the path of a file.")
     return Path(with_home(os.fspath(path)))
 
 

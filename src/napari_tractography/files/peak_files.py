@@ -24,7 +24,7 @@ from .formats import whole_reading
 from .hashing import sha256_of
 from .headers import check_numeric, grid_of, read_header, without_trailing_ones
 from .nifti import NIFTI
-from .paths import GivenUpError, existing_file
+from .paths import GivenUpError, at_home, existing_file
 
 NIFTI_ENDINGS = NIFTI.endings[::-1]  # which FSL writes; packed ones are the commoner
 _NIFTI = "|".join(map(re.escape, NIFTI_ENDINGS))
@@ -108,7 +108,7 @@ def _fsl_grid(path: Path) -> Grid:
 
 def reads_peaks(path: str | PathLike[str], kind: str = AUTO) -> bool:
     """Tell whether a path is that of a file which :class:`PeakReader` reads."""
-    name = Path(path).name
+    name = at_home(path).name
     if whole_reading(name):
         return True
     return kind in (AUTO, PEAKS.name) and bool(DYADS.fullmatch(name) or V1.fullmatch(name))

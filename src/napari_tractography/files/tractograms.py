@@ -17,7 +17,7 @@ from ..geometry.grid import Grid
 from .damage import telling
 from .description import FLOAT32
 from .formats import tractogram_format, written_tractogram_format
-from .paths import check_writable, existing_file, explained, written_whole
+from .paths import at_home, check_writable, existing_file, explained, written_whole
 from .streamline_arrays import StreamlineArrays, joined
 from .weights import n_impossible
 
@@ -38,7 +38,7 @@ def write_streamlines(
     values that a .tck file cannot hold are written beside it. Raises FileError when the ending is
     unknown, the grid is missing or a file cannot be written.
     """
-    wanted = Path(path)
+    wanted = at_home(path)
     row = written_tractogram_format(wanted)
     if data_beside and row.write_beside is not None and row.lost_beside is not None:
         _warn_of_lost(row.lost_beside(streamlines), wanted)
@@ -130,7 +130,7 @@ def open_stream(
     InvalidTractogramError when streamlines for .trk or .trx files have other columns than those
     before.
     """
-    wanted = Path(path)
+    wanted = at_home(path)
     row = written_tractogram_format(wanted)
     with written_whole(wanted, name_in_the_end) as temporary:
         if row.stream is None:

@@ -5,7 +5,7 @@ Called by everything that holds a volume.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -56,10 +56,10 @@ class Grid:
     def __init__(
         self, shape: Sequence[int], affine: ArrayLike, *, unit: str = MM, is_anatomical: bool = True
     ) -> None:
-        extent = tuple(as_whole(n) or 0 for n in shape)
+        extent = tuple(as_whole(n) or 0 for n in shape) if isinstance(shape, Iterable) else ()
         if len(extent) != 3 or min(extent) < 1:
             raise InvalidGridError(
-                f"A grid needs three positive sizes, not {tuple(shape)}; give a 3-D volume."
+                f"A grid needs three positive sizes, not {shape!r}; give a 3-D volume."
             )
         matrix = real_numbers(affine, np.float64, "The affine", InvalidGridError).copy()
         if matrix.shape != (4, 4) or not np.isfinite(matrix).all():

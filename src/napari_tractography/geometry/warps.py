@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ..errors import InvalidWarpError
-from ..runtime.arrays import mapped, real_numbers
+from ..runtime.arrays import mapped, points_of, real_numbers
 from .grid import Grid
 
 TOLERANCE_MM = 1e-4  # within which a point that a field is to lead to is met
@@ -102,9 +102,7 @@ class Warp:
         (n, 3) float64
             RAS+ mm; NaN where a field does not say it.
         """
-        points = np.atleast_2d(real_numbers(points_mm, np.float64, "Points", InvalidWarpError))
-        if points.ndim != 2 or points.shape[1] != 3:
-            raise InvalidWarpError(f"Points have shape {points.shape}; give (n, 3) RAS+ mm.")
+        points = points_of(points_mm, InvalidWarpError)
         for step in self._steps:
             points = step.apply(points)
         return points

@@ -157,8 +157,10 @@ def coherence(fod: Fod) -> Coherence:
     Where the volume cannot be an FOD, where most readings of the best basis are alike, or where
     rotations that no reading has fit better, no reading is preferred; `doubt` says which it is.
 
-    Raises InvalidFodError when the FOD has no directions (lmax 0).
+    Raises InvalidFodError when the FOD has no directions (lmax 0), or is none.
     """
+    if not isinstance(fod, Fod):
+        raise InvalidFodError.of_type(fod)
     fod = fod.symmetric()
     if fod.lmax < 2 or not fod.values[:, 1:].any():
         raise InvalidFodError(

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ..errors import InvalidParameterError
+from ..errors import InvalidFodError, InvalidParameterError
 from .algorithms import ALGORITHMS, BY_NAME, users_of
 from .algorithms.row import Algorithm
 from .arcs import cone_of_radius
@@ -368,10 +368,14 @@ class TrackingParameters:
         ------
         InvalidParameterError
             When a name is no parameter, a value is out of range or two contradict each other.
+        InvalidFodError
+            When it is no FOD, such as the path of one.
         """
         # On use: needs NumPy, which the command's help does not.
         from .defaults import reconciled, suited_to
 
+        if not hasattr(fod, "input_kind"):
+            raise InvalidFodError.of_type(fod)
         _check_names(changes)
         checked = {name: _SPECS[name].check(value) for name, value in changes.items()}
         row = BY_NAME[checked.setdefault("algorithm", fod.input_kind.algorithm)]

@@ -23,9 +23,10 @@ from ..runtime.arrays import (
     mapped,
     may_be_real,
     on_its_device,
+    points_of,
     tells_apart,
 )
-from ..runtime.scalars import as_float, as_point
+from ..runtime.scalars import as_float, as_point, is_number
 from .roles import ROLES
 from .seeds import Seeds
 
@@ -128,8 +129,8 @@ class Region:
         Raises
         ------
         InvalidRegionError
-            When it is not 3-D, has no voxel, is not of the grid's shape, or its type cannot tell
-            the label from the next.
+            When it is not 3-D, has no voxel, is not of the grid's shape, the label is no number, or
+            its type cannot tell that from the next.
         """
         array = as_native(labels)
         if array.ndim != 3:
@@ -137,6 +138,10 @@ class Region:
         if not may_be_real(array):
             raise InvalidRegionError(
                 f"Region {name} holds {array.dtype} values; give real numbers."
+            )
+        if label is not None and not is_number(label):
+            raise InvalidRegionError(
+                f"The label {label!r} of region {name} is no number; give one of the image."
             )
         if label is not None and not tells_apart(array.dtype, label):
             raise InvalidRegionError(
@@ -159,8 +164,11 @@ class Region:
         return cls(_role(role), None, 0.0, DeviceArray(voxels), grid, name)
 
     def contains(self, points_mm: ArrayLike) -> NDArray[np.bool_]:
-        """Tell which of (n, 3) RAS+ mm points lie inside, as (n,) bool."""
-        points = np.atleast_2d(np.asarray(points_mm, dtype=np.float64))
+        """Tell which of (n, 3) RAS+ mm points lie inside, as (n,) bool.
+
+        Raises InvalidRegionError when they are no points.
+        """
+        points = points_of(points_mm, InvalidRegionError)
         if self.grid is None or self.voxels is None:
             assert self.center_mm is not None
             return np.asarray(((points - self.center_mm) ** 2).sum(axis=1) <= self.radius_mm**2)

@@ -8,14 +8,21 @@ comparisons are used: no library function whose last digit differs between machi
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ..errors import InvalidMaskError, InvalidParameterError, InvalidSeedsError, InvalidWarpError
+from ..errors import (
+    InvalidFodError,
+    InvalidMaskError,
+    InvalidParameterError,
+    InvalidSeedsError,
+    InvalidTissuesError,
+    InvalidWarpError,
+)
 from ..geometry.grid import Grid
 from ..geometry.warps import Warp
 from ..runtime.arrays import (
@@ -336,6 +343,8 @@ class Seeds:
         same on every device. Within a voxel seeds are uniform. The first has the number `first`,
         as in :meth:`in_sphere`.
         """
+        if not hasattr(fod, "device_values"):
+            raise InvalidFodError.of_type(fod)
         ids = _ids(n, first)
         pick = uniforms(ids, 0, Purpose.SEED_VOXEL, random_seed)[:, 0]
         values, rows = fod.device_values.native, fod.device_rows.native
@@ -375,7 +384,14 @@ class Seeds:
         ------
         InvalidSeedsError
             When grey and white matter do not touch.
+        InvalidTissuesError
+            When there is no tissue image, or the path of one instead.
         """
+        if not hasattr(tissues, "fractions"):
+            raise InvalidTissuesError(
+                f"The tissues are of type {type(tissues).__name__}; give Tissues, such as "
+                "load_tissues(path) returns."
+            )
         ids = _ids(n, first)
         positions = interface_points(tissues, ids, random_seed)
         return cls(positions)._drawn_by("on_interface", (tissues,), random_seed, first)
@@ -390,8 +406,18 @@ class Seeds:
         return cls(grid.to_mm(voxels + offsets))
 
     @classmethod
-    def concatenate(cls, parts: Sequence[Seeds]) -> Seeds:
-        """Join seeds in the order of the list; directions are kept when all parts have them."""
+    def concatenate(cls, parts: Iterable[Seeds]) -> Seeds:
+        """Join seeds in the order of the list; directions are kept when all parts have them.
+
+        Raises InvalidSeedsError when there are none, or something else is among them.
+        """
+        parts = list(parts)
+        for part in parts:
+            if not isinstance(part, Seeds):
+                raise InvalidSeedsError(
+                    f"Among the seeds is one of type {type(part).__name__}; of positions "
+                    "Seeds.at(points) makes them."
+                )
         if not parts:
             raise InvalidSeedsError("There are no seeds; place at least one.")
         directions = [p.directions for p in parts if p.directions is not None]

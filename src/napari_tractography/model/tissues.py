@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ..errors import InvalidTissuesError
 from ..geometry.grid import Grid, middle_first
-from ..runtime.arrays import host_array, may_be_real
+from ..runtime.arrays import host_array, may_be_real, points_of
 from ..runtime.scalars import as_whole
 
 TISSUES = ("cortical grey matter", "deep grey matter", "white matter", "fluid", "lesion")
@@ -203,10 +203,14 @@ class Tissues:
     def at(self, points_mm: ArrayLike) -> NDArray[np.float64]:
         """Return the fractions at (n, 3) RAS+ mm points, trilinear, as (n, 5) float64.
 
-        All are 0 outside the image, and where the nearest voxel is empty.
+        All are 0 outside the image, and where the nearest voxel is empty. Raises
+        InvalidTissuesError when they are no points.
         """
-        vox = self.grid.to_voxel(np.atleast_2d(np.asarray(points_mm, dtype=np.float64)))
-        return self.mixed(vox)[0]
+        points = points_of(points_mm, InvalidTissuesError)
+        inside = self.grid.contains(points)
+        found = np.zeros((len(points), N_TISSUES))
+        found[inside] = self.mixed(self.grid.to_voxel(points[inside]))[0]
+        return found
 
     def mixed(self, vox: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Return the fractions at (n, 3) voxel coordinates, and their slopes, (n, 5, 3), a voxel.

@@ -290,7 +290,10 @@ def _as_recorded(now: T, then: T) -> T:
 
 
 def checked_name(name: str) -> str:
-    """Return a name without space around it. Raises InvalidParameterError when nothing is left."""
-    if not name.strip():
+    """Return a name without space around it.
+
+    Raises InvalidParameterError when nothing is left, or it is no text.
+    """
+    if not (isinstance(name, str) and name.strip()):
         raise InvalidParameterError(f"A bundle is called {name!r}; give it a name.")
     return name.strip()

@@ -18,6 +18,7 @@ from ..errors import InvalidParameterError
 from ..files.volume_files import load_grid
 from ..maps.likeness import distances_to_bundle
 from ..model.regions import Region
+from ..runtime.scalars import as_float, as_point, is_number, shown
 from ..streamlines.cutting import cut_beyond
 from ..streamlines.passing import check_rule
 from ..streamlines.tractogram import Tractogram
@@ -64,10 +65,10 @@ class Edit:
             )
         check_rule(self.include_rule)
         for limit in (self.least, self.most):
-            if limit is not None and not math.isfinite(limit):
+            if limit is not None and not math.isfinite(as_float(limit)):
                 raise InvalidParameterError(
-                    f"{self.kind} with the limit {limit:g} leaves nothing to choose; give a finite "
-                    "number, or leave the limit out."
+                    f"{self.kind} with the limit {shown(limit)} leaves nothing to choose; give a "
+                    "finite number, or leave the limit out."
                 )
         if self.most is not None and not self.least <= self.most:
             raise InvalidParameterError(
@@ -103,7 +104,13 @@ class Edit:
     @classmethod
     def cut(cls, point_mm: Sequence[float], normal: Sequence[float]) -> Edit:
         """Cut off what lies beyond a plane, on the side that `normal` points to."""
-        point, direction = (tuple(float(x) for x in vector) for vector in (point_mm, normal))
+        vectors = [as_point(vector) for vector in (point_mm, normal)]
+        if vectors[0] is None or vectors[1] is None:
+            raise InvalidParameterError(
+                f"A cut at {point_mm!r} along {normal!r} is no plane; give a point in mm and a "
+                "direction."
+            )
+        point, direction = (tuple(vector.tolist()) for vector in vectors if vector is not None)
         return cls("cut", point_mm=point, normal=direction)
 
     @classmethod
@@ -112,17 +119,17 @@ class Edit:
 
         See :func:`~napari_tractography.maps.likeness.distances_to_bundle`.
         """
-        return cls("outliers", most=float(max_distance_mm))
+        return cls("outliers", most=_limit(max_distance_mm))
 
     @classmethod
-    def lengths(cls, least_mm: float = 0.0, most_mm: float = math.inf) -> Edit:
-        """Keep streamlines of such lengths."""
-        return cls("lengths", least=float(least_mm), most=_limit(most_mm))
+    def lengths(cls, least_mm: float = 0.0, most_mm: float | None = None) -> Edit:
+        """Keep streamlines of such lengths; None is no upper limit."""
+        return cls("lengths", least=_number(least_mm), most=_limit(most_mm))
 
     @classmethod
-    def weights(cls, least: float = 0.0, most: float = math.inf) -> Edit:
-        """Keep streamlines of such weights."""
-        return cls("weights", least=float(least), most=_limit(most))
+    def weights(cls, least: float = 0.0, most: float | None = None) -> Edit:
+        """Keep streamlines of such weights; None is no upper limit."""
+        return cls("weights", least=_number(least), most=_limit(most))
 
     @classmethod
     def passing(cls, regions: Sequence[Region | RegionSource], include_rule: str = "all") -> Edit:
@@ -212,5 +219,10 @@ def edited(tractogram: Tractogram, edits: Sequence[Edit], folder: Path | None = 
     return tractogram
 
 
-def _limit(most: float) -> float | None:
-    return None if most == math.inf else float(most)
+def _limit(most: float | None) -> float | None:
+    return None if most is None or most == math.inf else _number(most)
+
+
+def _number(value: float) -> float:
+    """Return a number as Python's; what is none is left to the checks of the edit."""
+    return as_float(value) if is_number(value) else value

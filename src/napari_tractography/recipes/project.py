@@ -21,6 +21,7 @@ from ..files.hashing import sha256_of
 from ..files.image_files import is_remote
 from ..files.paths import at_home, existing_file
 from ..files.servers import is_allowed, server_of
+from ..streamlines.tractogram import Tractogram
 from .bundle import Bundle, Source, checked_name
 from .codec import decoded, encoded, format_of, read_json, recipe_content, recipe_of, write_json
 from .python_code import expression, script
@@ -99,7 +100,7 @@ class Project:
         Raises
         ------
         InvalidParameterError
-            When the name is empty or taken.
+            When the name is empty, no text or taken, or the source is a tractogram in memory.
         FileError
             When there is no such tractogram.
         """
@@ -107,6 +108,11 @@ class Project:
         if isinstance(source, Bundle):
             bundle = source.duplicate(name)
         else:
+            if isinstance(source, Tractogram):
+                raise InvalidParameterError(
+                    "A bundle names a file of streamlines, or a recipe; save the tractogram, and "
+                    "give its path."
+                )
             if not isinstance(source, Recipe | TractogramFile):
                 source = TractogramFile.file(source)
             bundle = Bundle(name, source, colour=colour, visible=visible)

@@ -177,6 +177,19 @@ def real_numbers(
     return typed
 
 
+def points_of(points: ArrayLike, error: type[TractographyError]) -> NDArray[np.float64]:
+    """Return (n, 3) float64 points; one alone becomes a row, and none at all (0, 3).
+
+    Raises TractographyError `error` when they have another shape, or are no real numbers.
+    """
+    found = np.atleast_2d(real_numbers(points, np.float64, "Points", error))
+    if not found.size:
+        return found.reshape(0, 3)
+    if found.ndim != 2 or found.shape[1] != 3:
+        raise error(f"Points have shape {found.shape}; give (n, 3) RAS+ mm.")
+    return found
+
+
 def mapped(matrix: NDArray[np.float64], points: Any) -> list[Any]:
     """Map (n, 3) points by a (3 or 4, 4) affine matrix, where they lie; return three (n,) float64.
 

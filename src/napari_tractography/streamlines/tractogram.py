@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ..errors import FileError, InvalidTractogramError
+from ..errors import FileError, InvalidTractogramError, InvalidWarpError
 from ..files.streamline_arrays import StreamlineArrays
 from ..files.streamline_data import NO_DATA, StreamlineData
 from ..files.weights import checked_weights
@@ -162,6 +162,11 @@ class Tractogram(Outcome):
                 raise InvalidTractogramError(
                     f"{label} has shape {array.shape}, but {n} streamlines need {shape}."
                 )
+        if not isinstance(data, StreamlineData) or not isinstance(grid, Grid | None):
+            raise InvalidTractogramError(
+                f"data is of type {type(data).__name__}, grid of type {type(grid).__name__}; give "
+                "StreamlineData and a Grid, or leave them out."
+            )
         self._data: StreamlineData | None = data
         _check_data(data, n, len(stored))
         self.grid = grid
@@ -420,7 +425,17 @@ class Tractogram(Outcome):
             From the space of the streamlines.
         grid : Grid, optional
             Of an image in the other space, for the header of files.
+
+        Raises
+        ------
+        InvalidWarpError
+            When it is no warp.
         """
+        if not isinstance(warp, Warp):
+            raise InvalidWarpError(
+                f"The warp is of type {type(warp).__name__}; give a Warp, such as load_warp(path) "
+                "returns, or Warp.affine(matrix)."
+            )
         other, n_cut, n_gone = self.through(warp, grid)
         tell_lost(len(self), n_cut, n_gone)
         return other

@@ -116,10 +116,7 @@ class TrackingInput:
 
     def __post_init__(self) -> None:
         if not isinstance(self.fod, Fod):
-            raise InvalidFodError(
-                f"The FOD is of type {type(self.fod).__name__}; give an Fod, such as "
-                "load_fod(path) returns."
-            )
+            raise InvalidFodError.of_type(self.fod)
         if not isinstance(self.seeds, Seeds):
             object.__setattr__(self, "seeds", Seeds.at(self.seeds))  # as they are now
         if not isinstance(self.parameters, TrackingParameters):
