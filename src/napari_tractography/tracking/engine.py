@@ -148,7 +148,7 @@ def track(
     device_arrays: bool = False,
     **keywords: Unpack[TrackKeywords],
 ) -> Tractogram | cuda.DeviceTractogram:
-    """Track streamlines and return them all; the parameters are those of :func:`iter_track`.
+    """Track streamlines and return them all; of what :func:`iter_track` takes, all but `report`.
 
     A run without a single streamline logs why as a warning. With `device_arrays` they stay on the
     GPU, as CuPy arrays: see
