@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import napari_tractography as nt
 from napari_tractography.errors import InvalidTractogramError
 from napari_tractography.model.stop import N_REASONS, StopReason
 from napari_tractography.streamlines.joining import Joining
@@ -381,3 +382,26 @@ def test_the_same_streamlines_are_found_by_their_points() -> None:
     assert a.found_in(Tractogram.empty()).tolist() == [False] * 3
     longer = Tractogram.from_streamlines([[(0, 0, 0), (1, 0, 0), (2, 0, 0)]])
     assert not a.found_in(longer).any()
+
+
+def test_points_of_a_mapped_file_that_are_not_finite_are_told_when_they_matter(tmp_path):
+    points = np.memmap(tmp_path / "points", np.float32, "w+", shape=(9, 3))
+    points[:] = np.arange(27).reshape(9, 3) / 9
+    points[4, 1] = np.nan
+    grid = nt.Grid((4, 4, 4), np.eye(4))
+    region = nt.Region.sphere((0, 0, 0), 1, "include")
+    lines = Tractogram(points, [0, 3, 6, 9])
+    assert len(lines[0]) == 1
+    for use in (
+        lines.spatial_index,
+        lambda: lines.select(regions=[region]),
+        lambda: lines.save(tmp_path / "t.tck"),
+        lambda: Tractogram.concatenate([lines, lines]),
+        lambda: nt.connectome(lines, np.ones((4, 4, 4), int), grid, radius_mm=1.0),
+        lambda: nt.density(lines, grid),  # which would never end
+        lambda: nt.measure([lines], grid=grid),
+        lambda: nt.density(lines[1:], grid),
+    ):
+        with pytest.raises(InvalidTractogramError, match="1 points are not finite; remove those"):
+            use()
+    assert nt.density(lines[[0, 2]], grid).max() == 1

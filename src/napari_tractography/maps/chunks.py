@@ -31,7 +31,9 @@ def chunks_of(source: Source) -> Iterator[Tractogram]:
     """
     if isinstance(source, str | PathLike):
         for arrays in iter_streamlines(source):
-            yield as_read(arrays, source)
+            chunk = as_read(arrays, source)
+            chunk.check_finite()
+            yield chunk
     else:
         yield from _chunks(source)
 
@@ -65,6 +67,7 @@ def _chunks(source: Any) -> Iterator[Tractogram]:
                 f"Streamlines are of type {type(chunk).__name__}; give a Tractogram, or chunks of "
                 "that type."
             )
+        chunk.check_finite()
         yield chunk
 
 

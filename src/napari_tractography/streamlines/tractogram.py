@@ -78,6 +78,7 @@ class Tractogram(Outcome):
     __slots__ = (
         "_data",
         "_index",
+        "_is_unchecked",
         "_lengths_mm",
         "_origin",
         "_points",
@@ -136,14 +137,10 @@ class Tractogram(Outcome):
                 f"offsets must rise from 0 to the number of points, {len(stored)}; "
                 f"they are {self.offsets[:3]} ... {self.offsets[-1:]}."
             )
-        # The extremes show them without a temporary as large as the points; files that are mapped
-        # would have to be read for them.
-        is_known = points_are_finite or isinstance(points, np.memmap) or not stored.size
-        if not is_known and not np.isfinite((stored.min(), stored.max())).all():
-            raise InvalidTractogramError(
-                f"{int((~np.isfinite(stored)).any(axis=1).sum())} points are not finite; "
-                "remove those streamlines."
-            )
+        # A file that is mapped would have to be read for it.
+        self._is_unchecked: bool | None = not points_are_finite
+        if not isinstance(points, np.memmap):
+            self.check_finite()
         n = self.n_streamlines
         numbers = np.arange(n) if seed_index is None else seed_index
         reasons = np.zeros((n, 2), np.uint8) if stop_reasons is None else stop_reasons
@@ -227,6 +224,7 @@ class Tractogram(Outcome):
                     f"Among the tractograms is one of type {type(part).__name__}; of arrays of "
                     "points from_streamlines makes one."
                 )
+            part.check_finite()
             joining.add(part)
         columns = joining.columns()
         return cls.empty() if columns is None else cls(**columns, points_are_finite=True)
@@ -271,6 +269,30 @@ class Tractogram(Outcome):
                 numbers, lambda values: of_points(values, base.offsets, numbers)
             )
         return self._data or NO_DATA
+
+    def check_finite(self) -> None:
+        """Look through the points of a file that is mapped into memory, once.
+
+        What measures, selects or saves all of them does so first.
+
+        Raises
+        ------
+        InvalidTractogramError
+            When a point is not finite.
+        """
+        if not self._is_unchecked:
+            return
+        stored, n_bad = self.stored_points, 0
+        for first in range(0, len(stored), BLOCK):
+            part = stored[first : first + BLOCK]
+            # The extremes show them without a temporary as large as the points.
+            if not np.isfinite((part.min(), part.max())).all():
+                n_bad += int((~np.isfinite(part)).any(axis=1).sum())
+        if n_bad:
+            raise InvalidTractogramError(
+                f"{n_bad} points are not finite; remove those streamlines."
+            )
+        self._is_unchecked = False
 
     @property
     def n_streamlines(self) -> int:
@@ -334,12 +356,13 @@ class Tractogram(Outcome):
         chosen.offsets = np.concatenate([[0], np.cumsum(counts)])
         origin = self._origin  # read once: it goes when another thread asks for the points
         chosen._origin = (self, rows) if origin is None else (origin[0], origin[1][rows])
-        chosen.grid = self.grid
+        chosen.grid, chosen._is_unchecked = self.grid, self._is_unchecked
         chosen.tally, chosen.n_seeds = {}, 0  # how many seeds give just these is unknown
         return chosen
 
     def arrays(self) -> StreamlineArrays:
         """Return what files hold of the streamlines; nothing is copied."""
+        self.check_finite()
         return StreamlineArrays(
             self.points,
             self.offsets,
@@ -398,6 +421,8 @@ class Tractogram(Outcome):
     def select_numbers(self, **criteria: Unpack[Criteria]) -> NDArray[np.int64]:
         """Return the numbers of the streamlines that :meth:`select` returns, (n,) int64, rising."""
         check_criteria(criteria)
+        if criteria.get("regions"):
+            self.check_finite()
         kept = passing(
             self.points,
             self.offsets,
@@ -489,6 +514,7 @@ class Tractogram(Outcome):
         if self._index is None:
             from .spatial_index import SpatialIndex  # on use: SciPy takes a while to load
 
+            self.check_finite()
             self._index = SpatialIndex(self.points, self.offsets, advance=advance)
         return self._index
 
