@@ -11,6 +11,7 @@ import pytest
 
 import napari_tractography as nt
 from napari_tractography.errors import (
+    InvalidMaskError,
     InvalidParameterError,
     InvalidTractogramError,
     TractographyError,
@@ -40,6 +41,27 @@ def test_what_is_no_streamlines_is_told(measure: Callable[[Any], object]) -> Non
     for wrong, kind in ((None, "NoneType"), (list(LINES), "ndarray"), (7, "int")):
         with pytest.raises(InvalidTractogramError, match=f"Streamlines are of type {kind}; give a"):
             measure(wrong)
+
+
+def test_more_labels_than_fit_into_memory_are_told() -> None:
+    voxels = np.arange(80**3).reshape(80, 80, 80)
+    with pytest.raises(InvalidMaskError, match=r"511,999 different ones, whose matrix takes 1.*GB"):
+        nt.connectome(LINES, voxels, np.eye(4))
+
+
+def test_chunks_give_the_sums_of_all_at_once() -> None:
+    rng = np.random.default_rng(0)
+    lines = nt.Tractogram.from_streamlines(rng.uniform(0, 3, (500, 2, 3)))
+    weights = rng.random(500)
+    labels = np.ones(GRID.shape, int)
+    labels[2:] = 2
+    for directed in (False, True):
+        whole = nt.connectome(lines, labels, GRID, weights=weights, directed=directed)
+        parts = [lines[first : first + 7] for first in range(0, 500, 7)]
+        found = nt.connectome(parts, labels, GRID, weights=weights, directed=directed)
+        assert (found.counts == whole.counts).all()
+        assert (found.mean_lengths_mm == whole.mean_lengths_mm).all()
+        assert directed or (found.counts == found.counts.T).all()
 
 
 def test_a_list_of_tractograms_is_read_twice() -> None:

@@ -18,12 +18,16 @@ from scipy.spatial import cKDTree
 from ..errors import InvalidMaskError, InvalidParameterError
 from ..geometry.grid import Grid
 from ..runtime.arrays import may_be_real, tells_apart
+from ..runtime.buffers import memory_bytes
 from ..runtime.scalars import as_float, shown
 from ..streamlines.tractogram import Tractogram
 from .chunks import weighted_chunks
 from .spreadsheets import Table
 
 logger = logging.getLogger(__name__)
+
+BYTES_A_PAIR = 40  # of labels: sums of counts and of lengths, and what is made of them
+UNKNOWN_MEMORY = 8 << 30  # bytes, where the system does not tell how much there is
 
 Find = Callable[[NDArray[np.float32]], NDArray[np.int64]]  # from points to labels
 
@@ -104,8 +108,8 @@ def connectome(
     Raises
     ------
     InvalidMaskError
-        When the labels are not 3-D whole numbers, negative, or all 0, or the grid has another
-        shape.
+        When the labels are not 3-D whole numbers, negative, all 0, or so many that their matrix
+        does not fit into memory, or the grid has another shape.
     InvalidParameterError
         When the radius is negative or not finite.
     InvalidTractogramError
@@ -125,7 +129,7 @@ def connectome(
         )
     find = _nearest_labels(whole, grid, radius_mm) if radius_mm else _labels_at(whole, grid)
     n = len(names)
-    counts, totals = np.zeros(n * n), np.zeros(n * n)
+    counts, totals = np.zeros((n, n)), np.zeros((n, n))
     n_streamlines = n_assigned = 0
     for chunk, part in weighted_chunks(tractogram, weights):
         filled = np.flatnonzero(np.diff(chunk.offsets) > 0)
@@ -136,13 +140,10 @@ def connectome(
         lengths = chunk.lengths_mm[filled[kept]].astype(np.float64)
         worth = np.ones(len(lengths)) if part is None else part[filled[kept]].astype(np.float64)
         if not directed:
-            # Both orders, but a streamline within one label once.
-            other = rows != columns
-            rows, columns = np.append(rows, columns[other]), np.append(columns, rows[other])
-            lengths, worth = np.append(lengths, lengths[other]), np.append(worth, worth[other])
-        cells = rows * n + columns
-        counts += np.bincount(cells, weights=worth, minlength=n * n)
-        totals += np.bincount(cells, weights=worth * lengths, minlength=n * n)
+            rows, columns = np.minimum(rows, columns), np.maximum(rows, columns)
+        # One after the other, so that chunks give the same sums as all of them at once.
+        np.add.at(counts, (rows, columns), worth)
+        np.add.at(totals, (rows, columns), worth * lengths)
         n_streamlines += len(chunk)
         n_assigned += int(kept.sum())
     if n_streamlines and not n_assigned:
@@ -151,11 +152,12 @@ def connectome(
             "same space, or raise the radius.",
             n_streamlines,
         )
-    square, total = counts.reshape(n, n), totals.reshape(n, n)
+    if not directed:  # both orders, but a streamline within one label once
+        counts, totals = (upper + np.triu(upper, 1).T for upper in (counts, totals))
     return Connectome(
         labels=names,
-        counts=square.astype(np.int64) if weights is None else square,
-        mean_lengths_mm=total / np.where(square > 0, square, 1.0),
+        counts=counts.astype(np.int64) if weights is None else counts,
+        mean_lengths_mm=totals / np.where(counts > 0, counts, 1.0),
         n_assigned=n_assigned,
         n_unassigned=n_streamlines - n_assigned,
         directed=directed,
@@ -185,6 +187,12 @@ def _checked_labels(labels: ArrayLike) -> tuple[NDArray[np.int64], NDArray[np.in
     if not len(names):
         raise InvalidMaskError(
             f"The labels of shape {image.shape} are all 0; give an image with labels."
+        )
+    n_bytes = BYTES_A_PAIR * len(names) ** 2
+    if n_bytes > (memory_bytes() or UNKNOWN_MEMORY):
+        raise InvalidMaskError(
+            f"The labels are {len(names):,} different ones, whose matrix takes "
+            f"{n_bytes / 1e9:.3g} GB of memory; give a parcellation with fewer."
         )
     return whole, names
 
