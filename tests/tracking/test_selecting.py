@@ -72,6 +72,18 @@ def test_what_is_painted_meanwhile_does_not_matter(monkeypatch):
     assert Tractogram.concatenate([first, *chunks]).digest() == wanted.digest()
 
 
+def test_seeds_are_limited_of_what_selects_alone():
+    with pytest.raises(InvalidParameterError, match="max_seeds = 5 limits the seeds of select; g"):
+        track(FOD, seeds(), LONG, max_seeds=5, backend="cpu")
+
+
+def test_a_run_that_gives_up_tells_why_all_were_too_short(caplog):
+    short = LONG.replace(max_length_mm=20.0, min_length_mm=19.9, max_angle_deg=3.0)
+    found = track(FOD, seeds(), short, select=9, max_seeds=40, backend="cpu")
+    assert not len(found)
+    assert "most for this reason" in caplog.text
+
+
 def test_a_warning_comes_once_whatever_rounds_there_are(monkeypatch, caplog):
     monkeypatch.setattr(selecting, "_next_round", lambda *_: 37)
     far = Region.sphere((500, 0, 0), 3, "exclude", name="tumour")

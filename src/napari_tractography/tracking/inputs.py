@@ -96,7 +96,7 @@ class TrackingInput:
     ------
     InvalidParameterError
         When the include rule is unknown, a number is not positive or no whole number, or `between`
-        comes without `select`.
+        or `max_seeds` comes without `select`.
     TractographyError
         When something is of another type, such as the path of an FOD instead of the FOD.
     """
@@ -136,6 +136,11 @@ class TrackingInput:
                 raise InvalidParameterError(
                     f"{name} = {count!r} is impossible; give a whole number from 1."
                 )
+        if self.max_seeds is not None and self.select is None:
+            raise InvalidParameterError(
+                f"max_seeds = {self.max_seeds} limits the seeds of select; give select as well, or "
+                "no more seeds than that."
+            )
         if self.include_rule not in INCLUDE_RULES:
             raise InvalidParameterError(
                 f"include_rule = {self.include_rule!r} is unknown; "

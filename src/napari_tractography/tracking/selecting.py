@@ -149,6 +149,7 @@ def telling_why_short(
         parameters=inputs.parameters.replace(min_length_mm=0.0),
         regions=stops,
         select=None,
+        max_seeds=None,
         goal=None,
     )
     with contextlib.suppress(TractographyError):  # nothing hangs on it
