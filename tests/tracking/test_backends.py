@@ -8,6 +8,7 @@ import sys
 from types import SimpleNamespace
 
 import fake_cupy
+import numba
 import numpy as np
 import pytest
 from host import compile_for_host
@@ -115,6 +116,12 @@ def test_auto_counts_the_tables_that_are_yet_to_be_sent(machine, fod, seeds):
     assert backends.choose(plan, Execution()).gpus == ()
     track(fod, seeds[:5], SHORT, backend="cuda:0")
     assert backends.choose(plan, Execution()).gpus == (0,)
+
+
+def test_that_nothing_is_to_be_compiled_is_told(fod, seeds, monkeypatch):
+    monkeypatch.setattr(numba.config, "DISABLE_JIT", 1)
+    with pytest.raises(BackendError, match=r"NUMBA_DISABLE_JIT is set, .* unset it"):
+        track(fod, seeds, backend="cpu")
 
 
 def test_auto_without_a_gpu_takes_the_cpu_and_says_why(machine, fod, seeds, caplog):

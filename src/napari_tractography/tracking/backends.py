@@ -107,6 +107,7 @@ def iter_chunks(
             report.uploaded_bytes = before.uploaded_bytes
             choice = Choice(reason=str(failure.error))
     report.begin(choice.name, choice.reason)
+    kernels.check_can_compile()
     plan, first = plan.on_host(), 0
     if kernels.stands_in(plan):
         reason = choice.reason.rstrip(".")

@@ -18,6 +18,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
 
+from numba import config
+
+from ..errors import BackendError
 from ..model.algorithms import BY_CODE
 from ..runtime.processes import GIVEN_UP, run_once_in_a_process
 from .codes import NEAREST
@@ -43,6 +46,14 @@ compile_kernel(
 """
 WAIT_SECONDS = 0.1  # between two questions to a waiting caller whether the kernel is still wanted
 THREAD_NAME = "tractography-compiling"
+
+
+def check_can_compile() -> None:
+    """Raise BackendError where Numba is told to compile nothing."""
+    if config.DISABLE_JIT:
+        raise BackendError(
+            "NUMBA_DISABLE_JIT is set, and what tracks on the CPU has to be compiled; unset it."
+        )
 
 
 def is_missing(plan: Plan) -> bool:
