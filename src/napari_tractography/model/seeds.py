@@ -63,7 +63,8 @@ class Seeds:
     ----------
     positions_mm : (n, 3) array_like
         RAS+ mm. An array on a GPU (CuPy, PyTorch, JAX) stays there, and is copied to the host when
-        something there asks for it, and so do directions.
+        something there asks for it, and so do directions. One of float32 on the host is shared, and
+        must not change; :meth:`at` copies it.
     directions : (n, 3) array_like, optional
         Start directions in RAS+ axes, of any length but zero; used when ``start="given"``.
 

@@ -42,7 +42,7 @@ class Tractogram(Outcome):
     ----------
     points : (n_points, 3) array_like
         Points of all streamlines, one after the other; float32, RAS+ mm, voxel centres at
-        integer voxel coordinates.
+        integer voxel coordinates. Arrays that have their type already are shared, not copied.
     offsets : (n_streamlines + 1,) array_like of int
         Streamline i has points ``offsets[i]`` to ``offsets[i + 1]``.
     seed_index : (n_streamlines,) array_like of int, optional
