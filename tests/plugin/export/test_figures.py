@@ -89,6 +89,17 @@ def test_legend_and_letters_are_written_around_the_picture(viewer):
     assert (left == (0, 255, 0)).all(axis=-1).sum() > 10
 
 
+@pytest.mark.parametrize(("width_cm", "dpi"), [(1, 30), (1, 300), (1.1, 30)])
+def test_a_figure_too_narrow_for_its_letters_is_refused_and_the_canvas_goes_on(
+    viewer, width_cm, dpi
+):
+    with pytest.raises(FileError, match="leave the letters out"):
+        figure_picture(viewer, Figure(width_cm=width_cm, dpi=dpi))
+    bare = figure_picture(viewer, Figure(width_cm=width_cm, dpi=dpi, letters=False))
+    assert bare.shape[1] == round(width_cm / 2.54 * dpi)
+    assert red(figure_picture(viewer, PLAIN)).any()
+
+
 def test_figures_that_cannot_be_are_refused(viewer, tmp_path):
     with pytest.raises(FileError, match=r"figure\.jpg"):
         save_figure(viewer, tmp_path / "figure.jpg", PLAIN)

@@ -97,8 +97,8 @@ def save_figure(viewer: Any, path: str | Path, figure: Figure) -> None:
     """Write what the canvas shows as a PNG of the size that was asked for, whole or not at all.
 
     The file says its resolution, so that programs place it at that size. Raises FileError when the
-    ending is not .png, nothing is drawn, the picture would be too large or the file cannot be
-    written.
+    ending is not .png, nothing is drawn, the picture would be too large, or too narrow for letters,
+    or the file cannot be written.
     """
     target = Path(path)
     if target.suffix.lower() != ".png":
@@ -120,6 +120,11 @@ def figure_picture(viewer: Any, figure: Figure) -> NDArray[np.uint8]:
 
 def _compose(viewer: Any, figure: Figure) -> QImage:
     edge = round(1.7 * figure.pixels(LETTER_POINTS)) if figure.letters else 0
+    if figure.width_px < 3 * edge:  # the picture would be narrower than what is beside it
+        raise FileError(
+            f"A figure {figure.width_cm:g} cm wide has no room for a picture between its letters; "
+            "choose more cm, or leave the letters out."
+        )
     picture, scale = _content(viewer, figure, figure.width_px - 2 * edge)
     height, width = picture.shape[:2]
     ink = _ink(viewer, figure)
