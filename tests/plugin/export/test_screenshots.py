@@ -43,11 +43,12 @@ def extent_of_red(picture: np.ndarray) -> np.ndarray:
     return np.array([columns[0], columns[-1] + 1, rows[0], rows[-1] + 1])
 
 
-@pytest.mark.parametrize("ndisplay", [2, 3])
+@pytest.mark.parametrize(("ndisplay", "width"), [(2, 6), (2, 15), (3, 6), (3, 15)])
 def test_a_larger_scale_shows_the_same_with_more_pixels(
-    viewer: Any, ndisplay: int, qtbot: Any
+    viewer: Any, ndisplay: int, width: float, qtbot: Any
 ) -> None:
     viewer.dims.ndisplay = ndisplay
+    viewer.layers[0].width = width
     qtbot.wait(50)
     layer, camera = viewer.layers[0], viewer.scene.camera
     before = (layer.width, camera.zoom, tuple(viewer.canvas.size))

@@ -134,25 +134,23 @@ def _qt_image(picture: NDArray[np.uint8]) -> QImage:
 
 @contextlib.contextmanager
 def enlarged(viewer: Any, scale: float) -> Iterator[None]:
-    """Enlarge what is measured in pixels, which napari's scale leaves as it is: zoom and lines."""
+    """Enlarge what is measured in pixels, which napari's scale leaves as it is: zoom and lines.
+
+    The width of lines is none of it: it is what a person chose, and a change of it could be undone.
+    """
     camera = viewer.scene.camera
     zoom = camera.zoom
-    layers = [layer for layer in viewer.layers if isinstance(layer, Streamlines)]
-    widths = [layer.width for layer in layers]
-    glyphs = [layer for layer in viewer.layers if isinstance(layer, Glyphs)]
+    layers = [layer for layer in viewer.layers if isinstance(layer, Streamlines | Glyphs)]
     try:
         if scale != 1:
-            for layer in glyphs:
+            for layer in layers:
                 layer.enlarged_by = scale
             camera.zoom = zoom * scale
-            for layer, width in zip(layers, widths, strict=True):
-                layer.width = width * scale
-        for layer in glyphs:
-            layer.glyphs.finish()
+        for layer in layers:
+            if isinstance(layer, Glyphs):
+                layer.glyphs.finish()
         yield
     finally:
-        for layer in glyphs:
+        for layer in layers:
             layer.enlarged_by = 1.0
         camera.zoom = zoom
-        for layer, width in zip(layers, widths, strict=True):
-            layer.width = width

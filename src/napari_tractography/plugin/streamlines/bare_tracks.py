@@ -59,6 +59,7 @@ class BareTracks(Tracks):  # type: ignore[misc]
     _highlight: View | None = None
     _lit = True
     _drawn_every = 1
+    _enlarged_by = 1.0
     without_graphics_card = False  # known once something was drawn
     thumbnail: NDArray[np.uint8]
     _ready = False  # napari's constructor sets data and colours before there are any
@@ -76,7 +77,7 @@ class BareTracks(Tracks):  # type: ignore[misc]
 
             layer_controls.register(BareTracks)
         super().__init__(np.zeros((1, 4)), **kwargs)  # Tracks cannot be built empty
-        self.events.add(lit=Event, drawn_every=Event)
+        self.events.add(lit=Event, drawn_every=Event, enlarged_by=Event)
         self.events.set_data.connect(self._on_sliced)
         self._ready = True
 
@@ -167,6 +168,17 @@ class BareTracks(Tracks):  # type: ignore[misc]
         if every != self._drawn_every:
             self._drawn_every = every
             self.events.drawn_every()
+
+    @property
+    def enlarged_by(self) -> float:
+        """How much wider lines are drawn than they are, for a picture larger than the canvas."""
+        return self._enlarged_by
+
+    @enlarged_by.setter
+    def enlarged_by(self, factor: float) -> None:
+        if factor != self._enlarged_by:
+            self._enlarged_by = factor
+            self.events.enlarged_by()
 
     @property
     def displayed(self) -> list[int]:

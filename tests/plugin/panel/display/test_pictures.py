@@ -96,6 +96,25 @@ def test_a_figure_is_as_large_as_was_asked_for(
     assert notes == [f"info: Saved the figure to {path}: 5.08 cm at 150 dpi."]
 
 
+def test_a_picture_that_is_larger_than_the_canvas_is_no_step_of_undo(
+    open_window: Any, cross: Any, tmp_path: Path, settle: Any
+) -> None:
+    panel = open_window(cross)
+    document = panel.session.document
+    panel.session.add_seeds_mm([[0.0, 0.0, 0.0]])
+    panel.run_button.click()
+    settle(panel)
+    panel.session.add_seeds_mm([[6.0, 0.0, 0.0]])
+    document.undo()
+    last, width = document.last, panel.session.streamlines_layer.width
+    panel.pictures.controls[0].value = 3.0
+    panel.pictures.save(tmp_path / "picture.png")
+    panel.pictures.save_figure(tmp_path / "figure.png")
+    assert len(list(tmp_path.iterdir())) == 2
+    assert (document.last, document.next) == (last, "Place 1 seed")
+    assert panel.session.streamlines_layer.width == width
+
+
 def test_a_figure_that_is_not_wanted_or_cannot_be_written(
     open_window: Any, cross: Any, tmp_path: Path, notes: list[str], answer: Any
 ) -> None:

@@ -79,6 +79,7 @@ class VispyBareTracks(VispyTracksLayer):  # type: ignore[misc]
         self.node._subvisuals[HIGHLIGHT].attach(_InFront())
         self.layer.events.lit.connect(self._on_tracks_change)
         self.layer.events.drawn_every.connect(self._on_drawn_every)
+        self.layer.events.enlarged_by.connect(self._on_appearance_change)
         self.node.events.canvas_change.connect(self._on_canvas_change)
 
     # Light.
@@ -105,7 +106,7 @@ class VispyBareTracks(VispyTracksLayer):  # type: ignore[misc]
         ratio = float(self.node.transforms.pixel_scale)
         for light, more in ((self._light, 0.0), (self._front_light, HIGHLIGHT_EXTRA_WIDTH)):
             light.set_background(tuple(canvas.bgcolor.rgb))
-            light.set_width(ratio * (self.layer.tail_width + more))
+            light.set_width(ratio * self._width(more))
             light.place(to_render, canvas.physical_size, ratio)
 
     def _on_view_direction_change(self, view: Any = None, up: Any = None) -> None:
@@ -127,9 +128,13 @@ class VispyBareTracks(VispyTracksLayer):  # type: ignore[misc]
         if wanted and self._lit_vertices is not view.vertices:
             self._lit_vertices = view.vertices
             self._light.set_lines(view.vertices, joined_of(view))
-        lines.set_data(width=self._drawn_width(self.layer.tail_width))
+        lines.set_data(width=self._drawn_width())
 
-    def _drawn_width(self, width: float) -> float:
+    def _width(self, more: float = 0.0) -> float:
+        return float((self.layer.tail_width + more) * self.layer.enlarged_by)
+
+    def _drawn_width(self, more: float = 0.0) -> float:
+        width = self._width(more)
         return drawn_width(width) if self._is_lit else width
 
     # What is drawn.
@@ -163,7 +168,7 @@ class VispyBareTracks(VispyTracksLayer):  # type: ignore[misc]
             line.set_data(
                 pos=view.vertices,
                 connect=view.connect,
-                width=self._drawn_width(self.layer.tail_width + HIGHLIGHT_EXTRA_WIDTH),
+                width=self._drawn_width(HIGHLIGHT_EXTRA_WIDTH),
                 color=view.rgba,
             )
         self.node.update()
