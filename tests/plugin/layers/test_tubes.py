@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import subprocess
 import sys
 from pathlib import Path
@@ -178,6 +179,53 @@ def test_a_movie_that_fails_leaves_no_file_and_no_encoder(
     assert "\n" not in str(told.value)
     assert len(closed) == 1
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_movie_whose_encoder_ends_early_is_not_called_saved(
+    make_napari_viewer, tmp_path, lines, monkeypatch
+):
+    """As on a full disk: it takes the frames, and what says where they are in the file lacks."""
+    write = imageio_ffmpeg.write_frames
+
+    def ends_early(path, *args, **kwargs):
+        writer = write(path, *args, **kwargs)
+        try:
+            yield from writer
+        finally:
+            writer.close()
+            with open(path, "r+b") as file:
+                file.truncate(64)
+
+    monkeypatch.setattr(imageio_ffmpeg, "write_frames", ends_early)
+    viewer = make_napari_viewer(show=True)
+    viewer.add_layer(tubes_layer(lines, SPACE))
+    viewer.dims.ndisplay = 3
+    with pytest.raises(FileError, match=r"turn\.mp4 cannot be written \(the encoder ended early\)"):
+        list(turntable(viewer, tmp_path / "turn.mp4", n_frames=2))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_frames_of_an_mp4_are_encoded_as_they_are_drawn(
+    make_napari_viewer, tmp_path, lines, monkeypatch
+):
+    """All of a long movie would take more memory than there is."""
+    held, write = [], imageio_ffmpeg.write_frames
+
+    def counted(path, *args, **kwargs):
+        writer = write(path, *args, **kwargs)
+        writer.send(None)
+        with contextlib.closing(writer):
+            while True:
+                writer.send((yield))
+                held.append(None)
+
+    monkeypatch.setattr(imageio_ffmpeg, "write_frames", counted)
+    viewer = make_napari_viewer(show=True)
+    viewer.add_layer(tubes_layer(lines, SPACE))
+    viewer.dims.ndisplay = 3
+    for n_done in turntable(viewer, tmp_path / "turn.mp4", n_frames=3):
+        assert len(held) == n_done
+    assert len(mp4_frames(tmp_path / "turn.mp4")) == 3
 
 
 def test_movies_that_cannot_be_are_refused(make_napari_viewer, tmp_path, lines):

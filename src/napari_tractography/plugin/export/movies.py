@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator
-from contextlib import closing, contextmanager
+from collections.abc import Callable, Generator, Iterator
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,6 @@ from ..main_window import canvas_of, main_window
 from ..space.orientation_labels import edge_labels
 from .screenshots import drawn, enlarged, lettered
 
-ENDINGS = (".gif", ".mp4")
 N_FRAMES = 90
 FRAMES_A_SECOND = 30
 BLOCK = 16  # pixels: what video players want sizes to be multiples of
@@ -42,45 +41,36 @@ def turntable(
     MissingPackageError when imageio or imageio-ffmpeg is not installed.
     """
     with needs_extra("movies", "Movies take"):
-        import imageio.v3 as imageio
-        import imageio_ffmpeg
+        import imageio.v3  # noqa: F401
+        import imageio_ffmpeg  # noqa: F401
 
     target = Path(path)
-    if target.suffix.lower() not in ENDINGS:
-        raise FileError(f"{target.name} does not end in {' or '.join(ENDINGS)}; movies do.")
+    into = {".gif": _gif, ".mp4": _mp4}.get(target.suffix.lower())
+    if into is None:
+        raise FileError(f"{target.name} does not end in .gif or .mp4; movies do.")
     if viewer.dims.ndisplay != 3:
         raise FileError(f"{target.name} would not turn: the view is 2-D; switch to 3-D first.")
     check_writable(target)
     camera = viewer.scene.camera
     direction, up = np.array(camera.view_direction), np.array(camera.up_direction)
     size = tuple(viewer.canvas.size)  # of all frames, though the layout of the window may change
-    frames: list[NDArray[np.uint8]] = []
-    try:
-        with enlarged(viewer, scale), _off_the_screen(viewer):
-            # Layers learn at a first drawing how large a pixel is.
-            drawn(viewer, size, scale)
-            for i in range(n_frames):
-                turn = Rotation.from_rotvec(2 * np.pi * i / n_frames * np.array([1.0, 0.0, 0.0]))
-                camera.set_view_direction(tuple(turn.apply(direction)), tuple(turn.apply(up)))
-                picture = drawn(viewer, size, scale)
-                if letters:
-                    picture = lettered(picture, edge_labels(viewer), scale)
-                frames.append(_cropped(picture[..., :3]))
-                yield i + 1
-    finally:
-        camera.set_view_direction(tuple(direction), tuple(up))
     with written_whole(target) as temporary:
-        if target.suffix.lower() == ".gif":
-            duration = 1000 / FRAMES_A_SECOND
-            imageio.imwrite(temporary, frames, extension=".gif", duration=duration, loop=0)
-            return
         try:
-            _encode(frames, temporary, imageio_ffmpeg.write_frames)
-        except OSError as error:  # which goes on for many lines, with the encoder's command
-            why = str(error).partition("\n")[0]
-            raise FileError(
-                f"{target} cannot be written ({why}); choose another folder or make room."
-            ) from error
+            with enlarged(viewer, scale), _off_the_screen(viewer):
+                # Layers learn at a first drawing how large a pixel is.
+                shape = _cropped(drawn(viewer, size, scale)).shape
+                with into(temporary, (shape[1], shape[0])) as add:
+                    for i in range(n_frames):
+                        angle = 2 * np.pi * i / n_frames
+                        turn = Rotation.from_rotvec(np.array([angle, 0.0, 0.0])).apply
+                        camera.set_view_direction(tuple(turn(direction)), tuple(turn(up)))
+                        picture = drawn(viewer, size, scale)
+                        if letters:
+                            picture = lettered(picture, edge_labels(viewer), scale)
+                        add(_cropped(picture[..., :3]))
+                        yield i + 1
+        finally:
+            camera.set_view_direction(tuple(direction), tuple(up))
 
 
 @contextmanager
@@ -100,17 +90,44 @@ def _off_the_screen(viewer: Any) -> Iterator[None]:
             canvas.setUpdatesEnabled(True)
 
 
-def _encode(frames: list[NDArray[np.uint8]], path: Path, write_frames: Any) -> None:
-    """Write an MP4 frame by frame, by the package that carries the encoder.
+@contextmanager
+def _gif(path: Path, _size: tuple[int, int]) -> Iterator[Callable[[NDArray[np.uint8]], None]]:
+    """Yield what takes the frames of a GIF; its colours are chosen when all are there."""
+    import imageio.v3 as imageio
 
-    imageio's own way to it leaves the encoder's pipes open.
+    frames: list[NDArray[np.uint8]] = []
+    yield frames.append
+    imageio.imwrite(path, frames, extension=".gif", duration=1000 / FRAMES_A_SECOND, loop=0)
+
+
+@contextmanager
+def _mp4(path: Path, size: tuple[int, int]) -> Iterator[Callable[[NDArray[np.uint8]], None]]:
+    """Yield what encodes a frame of an MP4, which all together may be larger than the memory.
+
+    By the package that carries the encoder: imageio's own way to it leaves its pipes open. It does
+    not tell of an encoder that ends early, as on a full disk, so that the frames are counted.
     """
-    height, width = frames[0].shape[:2]
-    writer = write_frames(str(path), (width, height), fps=FRAMES_A_SECOND)
+    import imageio_ffmpeg
+
+    n_frames = 0
+
+    def add(frame: NDArray[np.uint8]) -> None:
+        nonlocal n_frames
+        try:
+            writer.send(np.ascontiguousarray(frame))
+        except OSError as error:  # which goes on for many lines, with the encoder's command
+            raise OSError(str(error).partition("\n")[0]) from error
+        n_frames += 1
+
+    writer = imageio_ffmpeg.write_frames(str(path), size, fps=FRAMES_A_SECOND)
     with closing(writer):  # else the encoder of a movie that failed keeps running
         writer.send(None)
-        for frame in frames:
-            writer.send(np.ascontiguousarray(frame))
+        yield add
+    n_written = 0
+    with suppress(RuntimeError):  # it is no movie
+        n_written, _ = imageio_ffmpeg.count_frames_and_secs(str(path))
+    if n_written != n_frames:
+        raise OSError("the encoder ended early")
 
 
 def _cropped(picture: NDArray[np.uint8]) -> NDArray[np.uint8]:
