@@ -385,6 +385,32 @@ def held_opening(monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
     gate.set()
 
 
+def test_a_panel_that_is_closed_while_a_project_opens_shows_nothing_more_of_it(
+    study: Any,
+    open_model: Any,
+    qtbot: Any,
+    tmp_path: Path,
+    held_opening: threading.Event,
+    notes: list[str],
+) -> None:
+    """Its widgets may be gone: the window that closes would end with an error."""
+    path = tmp_path / "study.tracts.json"
+    assert study.project.save(path)
+    again = open_model(prepared=False)
+    assert again.project.open_project(path)
+    ended = []
+    again.project.opening.ended.connect(ended.append)
+    notes.clear()
+    again.close_session()
+    shown = []
+    again.project.progress.bar.valueChanged.connect(shown.append)
+    held_opening.set()
+    qtbot.waitUntil(lambda: bool(ended), timeout=WAIT_MS)
+    assert shown == []
+    assert again.project.progress.isHidden()
+    assert notes == []
+
+
 def is_unsaved(panel: Any) -> bool:
     panel.project.keeper.compare()
     return bool(panel.viewer.title.endswith("*"))

@@ -89,6 +89,8 @@ class ProjectButton(QPushButton):  # type: ignore[misc]
 
     def close_keeper(self) -> None:
         self._cancel()
+        self.opening = None  # its end, which is still to come, finds no widget to show it
+        self.progress.finish()
         self.keeper.close()
         self._guard.watch(None)
 

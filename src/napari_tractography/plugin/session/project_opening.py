@@ -116,8 +116,12 @@ class Opening:
         iterate(partial(_track, self, session.execution), self._on_progress, self._on_tracked)
 
     def cancel(self) -> None:
-        """Track no more; bundles without streamlines keep their seeds and regions."""
+        """Track no more; bundles without streamlines keep their seeds and regions.
+
+        Of a bundle that is being tracked nothing more is told, and its end a moment later.
+        """
         self.cancelled.set()
+        self._poll.stop()
 
     def _on_progress(self, progress: BundleProgress) -> None:
         self._last = progress
