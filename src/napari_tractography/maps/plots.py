@@ -8,6 +8,7 @@ them.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from io import BytesIO
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -61,8 +62,10 @@ def save_plot(plot: Figure, path: str | PathLike[str]) -> None:
     Raises FileError when the ending is unknown or the file cannot be written.
     """
     ending = ending_of(Path(path), ENDINGS, "a plot")
+    drawn = BytesIO()  # as Matplotlib ends with an error of its own where a disk is full
+    plot.savefig(drawn, dpi=DPI, format=ending[1:])
     with written_whole(path) as temporary:
-        plot.savefig(temporary, dpi=DPI, format=ending[1:])
+        temporary.write_bytes(drawn.getbuffer())
 
 
 def plot_profiles(

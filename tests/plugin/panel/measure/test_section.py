@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import sys
 import threading
 from pathlib import Path
@@ -14,9 +15,11 @@ from hands import WAIT_MS
 from qtpy.QtCore import QEvent, Qt
 from qtpy.QtGui import QColor, QGuiApplication, QKeyEvent, QPalette
 from qtpy.QtTest import QTest
+from qtpy.QtWidgets import QFileDialog
 
 import napari_tractography as nt
 from napari_tractography.cli import main
+from napari_tractography.errors import FileError
 from napari_tractography.files.volume_files import save_volume
 from napari_tractography.maps import plots
 from napari_tractography.maps.spreadsheets import profiles_table
@@ -146,6 +149,42 @@ def test_plots_are_drawn_and_saved(panel: Any, qtbot: Any, tmp_path: Path, kind:
     panel.measure.shown.save_plot(str(tmp_path / "p.png"))
     assert "<svg" in (tmp_path / "p.svg").read_text("utf-8")
     assert (tmp_path / "p.png").stat().st_size > 5000
+
+
+def test_a_plot_for_which_there_is_no_room_is_refused_in_a_sentence(
+    panel: Any, qtbot: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("matplotlib", reason="no Matplotlib to draw with")
+    measured(panel, qtbot, "Lengths")
+
+    def no_room(path: Path, data: Any) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(Path, "write_bytes", no_room)
+    for name in ("p.pdf", "p.svg", "p.png"):
+        with pytest.raises(FileError, match="No space left"):
+            panel.measure.shown.save_plot(str(tmp_path / name))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_numbers_plots_and_maps_say_where_they_were_saved(
+    panel: Any, qtbot: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, notes: list[str]
+) -> None:
+    pytest.importorskip("matplotlib", reason="no Matplotlib to draw with")
+    measured(panel, qtbot, "Lengths")
+    section, layers = panel.measure, panel.viewer.layers
+    layers.selection.active = layers["parcels"]
+    for ask, name, what in (
+        (section.csv.click, "lengths.csv", "the numbers"),
+        (section.picture.click, "lengths.png", "the plot"),
+        (section._ask_map, "map.nii.gz", "parcels"),
+    ):
+        path = tmp_path / name
+        monkeypatch.setattr(QFileDialog, "getSaveFileName", lambda *_, p=path: (str(p), ""))
+        notes.clear()
+        ask()
+        assert path.exists()
+        assert notes == [f"info: Saved {what} to {path}."]
 
 
 def test_without_matplotlib_numbers_are_there_and_a_sentence(

@@ -63,6 +63,7 @@ class Shown:
         )
         if path:
             self.table.save(path)
+            show_info(f"Saved the numbers to {path}.")
 
     @errors_shown()
     def ask_plot(self, parent: QWidget) -> None:
@@ -71,6 +72,7 @@ class Shown:
         )
         if path:
             wait_for(lambda: self.save_plot(path), "Saving the plot", parent)
+            show_info(f"Saved the plot to {path}.")
 
 
 class SideBySide(QTableWidget):  # type: ignore[misc]

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import math
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from magicgui import widgets
 from napari.layers import Image, Labels, Layer
+from napari.utils.notifications import show_info
 from qtpy.QtGui import QShowEvent
 from qtpy.QtWidgets import QFileDialog, QWidget
 
@@ -31,7 +33,7 @@ from ...session.listing import BundleList
 from ...session.open_bundle import OpenBundle
 from ...session.resections import Resections
 from ...session.session import Session
-from ..widgets.busy_dialog import errors_shown
+from ..widgets.busy_dialog import errors_shown, wait_for
 from ..widgets.controls import form, layer_choice, offer_layers, parameter_control, show_row
 from ..widgets.layout import add_entry, button, give_menu, row, show_text, stack, wrapped
 from ..widgets.progress_row import ProgressRow
@@ -299,7 +301,8 @@ class MeasureSection(QWidget):  # type: ignore[misc]
                 "No map is selected; select its layer in the layer list first."
             )
         values, grid = voxels_of(layer, self.session.space)
-        save_volume(values, grid, path)
+        wait_for(lambda: save_volume(values, grid, path), f"Saving {Path(path).name}", self)
+        show_info(f"Saved {layer.name} to {path}.")
 
     @errors_shown()
     def _ask_map(self) -> None:
