@@ -24,7 +24,7 @@ from napari._qt.layer_controls.dynamic.widgets import qt_widget_controls_base as
 from napari._qt.layer_controls.qt_layer_controls_base import QtLayerControls
 from napari._qt.qt_main_window import Window, _QtMainWindow
 from napari.components import LayerList, ViewerModel
-from napari.layers import Layer, Points, Surface
+from napari.layers import Labels, Layer, Points, Surface
 from vispy.scene.visuals import Compound
 
 from napari_tractography import plugin
@@ -48,11 +48,13 @@ ATTRIBUTES: dict[str, Any] = {
     "_meshdata": VispyLitSurface,
     "_on_layers_change": ViewerModel,
     "_quit_app": _QtMainWindow,
+    "_redo_history": Labels,
     "_reemit_child_event": LayerList,
     "_slice_input": Layer,
     "_subvisuals": Compound,
     "_task_status_manager": Window,
     "_texture_filter": VispyLitSurface,
+    "_undo_history": Labels,
     "_vertex_colors": Surface,
     "_view_indices": Points,
     "_window": _QtMainWindow,

@@ -6,9 +6,11 @@ from collections.abc import Iterator
 from importlib import import_module, resources
 from typing import Any
 
+import numpy as np
 import pytest
 import yaml
 from napari.components import ViewerModel
+from napari.layers import Labels
 from napari.settings import get_settings
 from napari.utils.key_bindings import KeymapHandler, coerce_keybinding
 
@@ -35,6 +37,13 @@ def press(viewer: Any, key: str) -> bool:
     return act is not None
 
 
+def press_in(viewer: Any, layer: Any, key: str) -> None:
+    """Do what a key does in a viewer in which a layer is active."""
+    handler = KeymapHandler()
+    handler.keymap_providers = [layer, viewer]
+    handler.active_keymap[coerce_keybinding(key)]()
+
+
 def test_keys_act_in_the_panel_of_their_viewer_and_are_given_back(
     open_model: Any, cross: Any
 ) -> None:
@@ -55,6 +64,31 @@ def test_keys_act_in_the_panel_of_their_viewer_and_are_given_back(
     assert not press(panel.viewer, "Control-1")
     panel.open_session()
     assert press(panel.viewer, "Control-1")
+
+
+def test_undo_is_the_panels_where_labels_are_active_that_have_nothing_to_undo(
+    open_model: Any, cross: Any
+) -> None:
+    """As a mask or a tissue image is once it was opened; what is painted in it comes first."""
+    panel, other = open_model(cross), open_model(cross)
+    own = dict(Labels.class_keymap)
+    panel.session.add_seeds_mm([[0.0, 0.0, 0.0]])
+    layer = panel.viewer.add_labels(np.zeros((10, 24, 32), np.uint8), name="mask")
+    layer.fill((5, 5, 5), 1)
+    panel.viewer.layers.selection.active = layer
+
+    def pressed(key: str) -> tuple[int, int]:
+        press_in(panel.viewer, layer, key)
+        return int(layer.data.max()), len(panel.session.seeds)
+
+    assert pressed("Control-Z") == (0, 1)
+    assert pressed("Control-Z") == (0, 0)
+    assert pressed("Control-Shift-Z") == (1, 0)
+    assert pressed("Control-Shift-Z") == (1, 1)
+    panel.close_session()
+    assert Labels.class_keymap == own
+    other.close_session()
+    assert all(Labels.class_keymap[key].__module__.startswith("napari.") for key in own)
 
 
 def test_a_key_that_was_chosen_in_preferences_counts(open_model: Any, cross: Any) -> None:

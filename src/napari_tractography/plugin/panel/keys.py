@@ -12,11 +12,13 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from napari.components import ViewerModel
+from napari.layers import Labels
 from napari.settings import get_settings
 from napari.utils.action_manager import action_manager
 from napari.utils.key_bindings import coerce_keybinding
 from napari.viewer import Viewer
 
+from ..layers.region_entries import PAINTED_KEY
 from ..space.views import KEYS, VIEW_HELP, VIEWS
 from ..streamlines import commands
 from ..streamlines.layer import Streamlines
@@ -187,12 +189,53 @@ def _bindings() -> Iterator[_Binding]:
         yield _Binding(f"{PLUGIN}:{press.__name__}", press, text, Streamlines, keys)
 
 
+def _of_labels(
+    name: str, own: Callable[[Labels], object], held: Callable[[Labels], object]
+) -> Callable[[Labels], None]:
+    """Return what undo or redo does where labels are the active layer, which have one of their own.
+
+    Theirs comes first, but for regions that are painted: it would leave the order of acts. Where
+    they have nothing to undo it is the panel's, as where any other layer is active.
+    """
+
+    def press(layer: Labels) -> None:
+        if held(layer) and not layer.metadata.get(PAINTED_KEY):
+            own(layer)
+            return
+        for viewer in list(_panels):
+            if layer in viewer.layers:
+                _in_panel(viewer, name)
+
+    return press
+
+
+# By the command: what labels do, and what they have to do it with.
+LABELS_KEYS = {
+    "undo": (Labels.undo, lambda layer: getattr(layer, "_undo_history", ())),
+    "redo": (Labels.redo, lambda layer: getattr(layer, "_redo_history", ())),
+}
+_keys_of_labels: dict[Any, Any] = {}  # as napari has them, while a panel is open
+
+
+def _take_keys_of_labels() -> None:
+    for name, theirs in LABELS_KEYS.items():
+        key = coerce_keybinding(COMMANDS[name].key)
+        _keys_of_labels[key] = Labels.class_keymap.get(key)
+        Labels.bind_key(key, _of_labels(name, *theirs), overwrite=True)
+
+
+def _give_keys_of_labels_back() -> None:
+    while _keys_of_labels:
+        Labels.bind_key(*_keys_of_labels.popitem(), overwrite=True)
+
+
 def open_keys(panel: Any) -> None:
     """Take the keys for a panel that opens, as they are in Preferences, or else by default."""
     is_first = not len(_panels)
     _panels[panel.viewer] = weakref.ref(panel)
     if not is_first:
         return
+    _take_keys_of_labels()
     chosen = get_settings().shortcuts.shortcuts
     for each in _bindings():
         action_manager.register_action(*each[:4])
@@ -210,6 +253,7 @@ def close_keys(panel: Any) -> None:
     _panels.pop(panel.viewer, None)
     if len(_panels):
         return
+    _give_keys_of_labels_back()
     chosen, shortcuts = dict(get_settings().shortcuts.shortcuts), get_settings().shortcuts
     for each in _bindings():
         if each.provider is ViewerModel:

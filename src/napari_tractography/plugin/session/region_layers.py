@@ -16,7 +16,6 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 import numpy as np
-from app_model.types import KeyCode, KeyMod
 from napari.components.overlays import BrushCircleOverlay
 from napari.layers import Labels, Layer
 from napari.layers.base import ActionType
@@ -62,7 +61,6 @@ STEERING = tuple(role for role in ROLES if role != "seed")
 TOOLLESS = ("pan_zoom", "transform")  # modes of a labels layer that change no label
 SPHERE_RADIUS_MM = 5.0  # at first
 CHECK_MS = 200  # after the last redraw of a layer
-UNDO_KEY, REDO_KEY = KeyMod.CtrlCmd | KeyCode.KeyZ, KeyMod.CtrlCmd | KeyMod.Shift | KeyCode.KeyZ
 
 
 class Regions:
@@ -496,9 +494,6 @@ class Regions:
         self._heard[layer].open()
         if layer.metadata.get(PAINTED_KEY):
             layer.mouse_drag_callbacks.append(self._on_stroke)
-            # Before napari's own undo of this layer: it would leave the order of acts.
-            layer.bind_key(UNDO_KEY, lambda _layer: self.document.undo(), overwrite=True)
-            layer.bind_key(REDO_KEY, lambda _layer: self.document.redo(), overwrite=True)
 
     def open(self) -> None:
         """Listen to the layers that there are, after :meth:`close`."""
@@ -528,8 +523,6 @@ class Regions:
             listening.close()
             if self._on_stroke in layer.mouse_drag_callbacks:
                 layer.mouse_drag_callbacks.remove(self._on_stroke)
-                layer.bind_key(UNDO_KEY, None)
-                layer.bind_key(REDO_KEY, None)
         self._heard.clear()
 
     def _insert(self, layer: Layer) -> None:
