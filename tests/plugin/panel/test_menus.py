@@ -17,6 +17,7 @@ from napari_tractography.errors import FileError, InvalidFodError, InvalidTracto
 from napari_tractography.maps.profiles import standard_of
 from napari_tractography.model.phantoms import make_phantom, phantom_seeds_mm
 from napari_tractography.model.regions import Region
+from napari_tractography.plugin.export import pages
 from napari_tractography.plugin.layers import tubes as figures
 from napari_tractography.plugin.layers.tubes import TUBE_SIDES
 from napari_tractography.plugin.panel import menus as module
@@ -24,6 +25,7 @@ from napari_tractography.plugin.panel.display import pictures
 from napari_tractography.plugin.panel.display.pictures import OptionsDialog
 from napari_tractography.plugin.panel.widgets import busy_dialog
 from napari_tractography.plugin.panel.widgets.controls import set_values
+from napari_tractography.recipes.project import Project
 from napari_tractography.streamlines.tractogram import load_tractogram
 
 
@@ -199,6 +201,17 @@ def test_the_window_is_written_as_a_page(panel, tmp_path, monkeypatch):
     panel.export.save_page(tmp_path / "page.txt")
     assert "does not end in .html" in said[1]
     assert not (tmp_path / "page.txt").exists()
+
+
+def test_what_a_page_shows_is_not_called_left_out(panel, tmp_path, monkeypatch, notes):
+    """Of a volume that is in no file the streamlines are in the page; how they were made is not."""
+    left_out = "Bundle 1 is left out: its volume is in no file."
+    monkeypatch.setattr(pages, "project_of", lambda _bundles: (Project(), [left_out]))
+    path = tmp_path / "page.html"
+    panel.export.save_page(path)
+    assert [bundle["name"] for bundle in ReadPage(path).content["bundles"]] == ["Bundle 1"]
+    (warning,) = [note for note in notes if note.startswith("warning")]
+    assert warning == f"warning: The page shows all, but the recipe in it is not whole: {left_out}"
 
 
 def test_a_page_is_asked_for_what_it_says_and_what_is_in_it(panel, tmp_path, monkeypatch):

@@ -104,7 +104,7 @@ class ExportMenu(QPushButton):  # type: ignore[misc]
         write, left_out = page_of(self.bundles, path, **options)
         size = wait_for(write, f"Saving {Path(path).name}", self)
         for sentence in left_out:
-            show_warning(sentence)
+            show_warning(f"The page shows all, but the recipe in it is not whole: {sentence}")
         show_info(f"Saved the page to {path}: {size / 1e6:.1f} MB.")
 
     def _copy(self, script: Any) -> None:
