@@ -168,6 +168,21 @@ def test_the_centroid_is_a_bundle_of_one_streamline_that_can_be_saved(panel, tmp
     np.testing.assert_allclose(ends, np.sort(chosen[[0, -1]], axis=0), atol=1e-4)
 
 
+def test_a_centroid_is_a_step_of_undo(panel):
+    document, first = panel.session.document, panel.bundles.active
+    panel.more.add_centroid()
+    added = panel.bundles.active
+    assert document.last == f"Make {added.name}"
+    digest = added.tractogram.digest()
+    document.undo()
+    assert [bundle.name for bundle in panel.bundles.bundles] == [first.name]
+    assert added.layer not in panel.viewer.layers
+    document.redo()
+    assert panel.bundles.active.name == added.name
+    assert panel.session.tractogram.digest() == digest
+    assert panel.session.streamlines_layer in panel.viewer.layers
+
+
 def test_the_check_tells_its_verdict(panel, monkeypatch):
     told = []
     monkeypatch.setattr(module, "show_info", told.append)

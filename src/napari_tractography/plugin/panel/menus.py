@@ -12,7 +12,7 @@ from qtpy.QtWidgets import QPushButton
 
 from ...errors import InvalidFodError, InvalidTractogramError
 from ...maps.coherence import coherence
-from ...maps.profiles import N_POINTS, standard_of
+from ...maps.profiles import N_POINTS
 from ...streamlines.tractogram import Tractogram
 from ..export.copied_scripts import as_command, as_python, file_as_python
 from ..export.pages import page_of
@@ -20,6 +20,7 @@ from ..export.projects import file_source, filters_of
 from ..layers.tubes import MAX_PATHS, TUBES_OF, paths_layer, tubes_layer
 from ..notices import show_warning
 from ..requests import Request
+from ..session.derived_bundles import centroid_of_active
 from ..session.listing import BundleList
 from ..session.session import Session
 from ..streamlines.layer import Streamlines
@@ -149,9 +150,9 @@ class ExportMenu(QPushButton):  # type: ignore[misc]
 class MoreMenu(QPushButton):  # type: ignore[misc]
     """A button with a menu of layers made of streamlines, and a check of the FOD."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: Session, bundles: BundleList) -> None:
         super().__init__("More")
-        self.session = session
+        self.session, self.bundles = session, bundles
         self.setToolTip("Tubes, paths, a centroid, a check of the FOD, and the panel itself.")
         tried, tubes = errors_shown(), f"{WHICH.format(MAX_TUBES)} as tubes, for figures."
         give_menu(
@@ -181,14 +182,7 @@ class MoreMenu(QPushButton):  # type: ignore[misc]
 
     def add_centroid(self) -> None:
         """Make a bundle of the centroid of the selected streamlines, or of all."""
-        layer = self._layer()
-        lines = layer.editor.selected_tractogram() if layer.editor.n_selected else layer.tractogram
-        if not lines.lengths_mm.any():
-            raise InvalidTractogramError("These streamlines have no length, and so no centroid.")
-        centroid = Tractogram.from_streamlines([standard_of(lines, N_POINTS)])
-        added = Streamlines(centroid, space=layer.space, name=f"{layer.name} centroid")
-        added.reference = layer.reference
-        self.session.viewer.add_layer(added)
+        centroid_of_active(self.bundles, N_POINTS)
 
     def check_fod(self) -> None:
         fod = self.session.fod

@@ -13,9 +13,11 @@ from napari.layers import Tracks
 from numpy.typing import NDArray
 
 from ...errors import InvalidTractogramError
+from ...maps.profiles import standard_of
 from ...recipes.bundle import Bundle
 from ...recipes.mirror import midsagittal_x_mm
 from ...recipes.tractogram_sources import TractogramFile
+from ...streamlines.tractogram import Tractogram
 from ..document import BundleState, Result
 from ..layers.sources.tracks_layers import tractogram_of_tracks
 from ..streamlines.layer import Streamlines
@@ -41,6 +43,33 @@ def split_off(bundles: BundleList) -> OpenBundle:
         layer.editor.delete_selected()
         bundles.insert(created, text)
     return created
+
+
+def centroid_of_active(bundles: BundleList, n_points: int) -> OpenBundle:
+    """Make a bundle of the mean course of the selected streamlines of the active one, or of all.
+
+    Raises InvalidTractogramError when there are none, or none with a length.
+    """
+    bundle = bundles.active
+    layer = bundle.streamlines_layer
+    if layer is None or not len(layer.tractogram):
+        raise InvalidTractogramError("There are no streamlines; run tracking first.")
+    lines = layer.editor.selected_tractogram() if layer.editor.n_selected else layer.tractogram
+    if not lines.lengths_mm.any():
+        raise InvalidTractogramError("These streamlines have no length, and so no centroid.")
+    centroid = Tractogram.from_streamlines([standard_of(lines, n_points)])
+    name = bundles.free_name(f"{bundle.name} centroid")
+    shown = Streamlines(centroid, space=layer.space, name=name)
+    shown.reference = layer.reference
+    state = BundleState(
+        name,
+        bundles.free_colour(),
+        path=OPENED,
+        fod=bundle.state.fod,
+        result=Result(centroid, None, layer.reference),
+        tractogram=centroid,
+    )
+    return bundles.insert(bundles.session.prepare(state, shown), f"Make {name}")
 
 
 def groups_of(bundles: BundleList) -> dict[str, NDArray[np.int64]]:
