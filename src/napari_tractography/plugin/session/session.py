@@ -1134,14 +1134,16 @@ def give_style(
 
 def _edit_text(before: BundleState, layer: Streamlines) -> str:
     """Return what was done to the streamlines of a layer, to be read in Undo."""
+    name, editor = before.name, layer.editor
+    if before.result is not None and editor.whole is not before.result.whole:
+        return f"Weights of {name}"
+    past, now = (() if state is None else state.before for state in (before.edits, editor.state))
+    if now != past and len(now) >= len(past) and now[-1].kind in ("cut", "lengths"):
+        return f"Cut {name}" if now[-1].kind == "cut" else f"Lengths of {name}"
     n_before = 0 if before.tractogram is None else len(before.tractogram)
-    n_gone = n_before - layer.n_all
-    was_cut = before.edits is not None and bool(before.edits.before)
-    if layer.editor.is_cut and not (was_cut and n_gone):
-        return f"Cut {before.name}"
-    if n_gone > 0:
-        return f"Remove {plural(n_gone, 'streamline')}"
-    return f"Edit {before.name}"
+    if n_before > layer.n_all:
+        return f"Remove {plural(n_before - layer.n_all, 'streamline')}"
+    return f"Edit {name}"
 
 
 def _differ(one: BundleState, other: BundleState, names: Iterable[str]) -> bool:

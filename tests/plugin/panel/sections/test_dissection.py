@@ -111,6 +111,25 @@ def test_a_comparison_that_is_cancelled_selects_nothing(
     assert layer.selected.tolist() == [0]
 
 
+def test_undo_says_what_was_done_to_streamlines(
+    open_model: Any, cross: Any, tmp_path: Path
+) -> None:
+    panel = open_model(cross)
+    layer, document, file = shown(panel), panel.session.document, tmp_path / "weights.txt"
+    name = panel.bundles.active.name
+    panel.measure.limit_lengths(10.0, 41.0)
+    assert document.last == f"Lengths of {name}"
+    panel.dissection.cut_at_slice(2, 1)
+    assert document.last == f"Cut {name}"
+    layer.selected = [0]
+    layer.editor.delete_selected()
+    assert document.last == "Remove 1 streamline"
+    np.savetxt(file, np.arange(5.0))
+    panel.dissection.read_weights(file)
+    document.undo()  # of their colours
+    assert document.last == f"Weights of {name}"
+
+
 def test_weights_are_read_shown_and_thresholded(
     open_model: Any, cross: Any, tmp_path: Path, notes: list[str]
 ) -> None:
