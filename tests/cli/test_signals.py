@@ -106,6 +106,42 @@ def test_a_signal_while_the_command_loads_is_one_line(
     assert ended.stderr.count("\n") == 1
 
 
+# The signal comes where Python can raise nothing, as in a callback of the import system.
+UNRAISABLE = """
+import os, signal, sys, time, weakref
+from napari_tractography.cli import main, command
+
+class Thing:
+    pass
+
+def run(arguments):
+    thing = Thing()
+    watch = weakref.ref(thing, lambda _: os.kill(os.getpid(), int(sys.argv[1])))
+    del thing
+    time.sleep(60)
+    return 0
+
+signal.signal(signal.SIGINT, signal.default_int_handler)
+command.run = run
+sys.exit(main([]))
+"""
+
+
+@pytest.mark.parametrize(
+    ("number", "code", "word"),
+    [(signal.SIGINT, 130, "interrupted"), (signal.SIGTERM, 143, "terminated")],
+)
+def test_a_signal_where_nothing_can_be_raised_ends_the_command_as_well(
+    number: int, code: int, word: str
+) -> None:
+    """Python prints "Exception ignored in" there, with a traceback, and goes on."""
+    words = [sys.executable, "-c", UNRAISABLE, str(int(number))]
+    ended = subprocess.run(words, capture_output=True, text=True)
+    assert ended.returncode == code
+    assert ended.stderr.startswith(f"napari-tractography: {word}; ")
+    assert ended.stderr.count("\n") == 1
+
+
 def test_next_to_nothing_is_imported_before_a_signal_is_one_line() -> None:
     """Before that Ctrl-C is a traceback; the standard library takes most of that time."""
     source = str(Path(napari_tractography.__file__).parents[1])
