@@ -7,6 +7,7 @@ import hashlib
 import html.parser
 import json
 import re
+import sys
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -211,6 +212,19 @@ def test_names_are_text(hostile: str) -> None:
     page = json.loads(content)
     assert page["bundles"][0]["name"] == page["volume"]["name"] == HOSTILE
     assert json.loads(page["recipe"])["bundles"][0]["name"] == HOSTILE
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="names are text on other disks")
+def test_names_of_files_may_be_of_any_bytes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    walks(3).save("\udcff.tck")  # as Python has the byte 0xff, which is no UTF-8
+    assert main(["page", "\udcff.tck", "-o", "\udcfe.html", "--quiet"]) == 0
+    written = Path("\udcfe.html").read_text("utf-8")
+    assert Elements(written).title == r"\udcfe"
+    (content,) = re.findall(r'<script type="application/json" id="page">(.*?)</script>', written)
+    assert json.loads(content)["bundles"][0]["name"] == "\udcff"
 
 
 def test_the_policy_allows_the_one_script_and_the_one_style(hostile: str) -> None:

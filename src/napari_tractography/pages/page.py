@@ -233,7 +233,8 @@ def save_page(
         content["live"] = {**tracking.content, "bundle": numbers[0]}
     text = _page(title, caption, content, data)
     with written_whole(target) as temporary:
-        temporary.write_text(text, "utf-8", newline="\n")
+        # Names of files are any bytes: what is no UTF-8 in them is shown as on a terminal.
+        temporary.write_text(text, "utf-8", "backslashreplace", newline="\n")
         return temporary.stat().st_size
 
 
