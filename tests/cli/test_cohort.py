@@ -99,6 +99,29 @@ def test_files_may_be_named_one_by_one(folder: Path) -> None:
     assert sorted(row["subject"] for row in rows("two.csv")) == ["sub-1", "sub-2"]
 
 
+def test_peaks_of_subjects_are_in_the_axes_that_were_chosen(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Read along scanner axes they run elsewhere, and look as plausible."""
+    monkeypatch.chdir(tmp_path)
+    slant = np.array([0.8, -0.6, 0.0], np.float32)  # along the voxels' axes, of which x is flipped
+    peaks = np.broadcast_to(slant, (20, 20, 6, 3))
+    flipped = np.diag([-1.0, 1.0, 1.0, 1.0])
+    for number in (1, 2):
+        Path(f"sub-{number}").mkdir()
+        nib.save(nib.Nifti1Image(peaks, flipped), f"sub-{number}/peaks.nii.gz")
+    words = ["track", "sub-1/peaks.nii.gz", "-o", "b.tck", "--axes", "voxel", "--quiet"]
+    assert main([*words, "--seed-sphere", "-10,10,3,1", "--n-seeds", "20"]) == 0
+    digest = nt.load_tractogram("b.tck").digest()
+    pattern = "sub-*/peaks.nii.gz"
+    assert main(["cohort", "b.json", "--fod", pattern, "--quiet"]) == 0
+    assert [row["digest"] for row in rows()] == [digest] * 2
+    assert main(["replay", "b.json", "--fod", pattern, "-o", "{subject}/b.tck", "--quiet"]) == 0
+    assert [row["digest"] for row in rows("tracts.csv")] == [digest] * 2
+    assert main(["replay", "b.json", "--fod", "sub-2/peaks.nii.gz", "-o", "c.tck", "--quiet"]) == 0
+    assert nt.load_tractogram("c.tck").digest() == digest
+
+
 def test_subjects_with_warps_have_the_digests_of_replay(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -250,16 +250,13 @@ def sidecar_path(options: argparse.Namespace, out: str | Path | None) -> Path | 
 
 
 def fod_source(path: str | Path, recipe: Recipe) -> FodSource:
-    """Return an FOD that is to be read in the basis and frame of a recipe's, or as its image."""
+    """Return an FOD that is to be read as a recipe's, or as its image."""
     from ..files.image_files import existing_image, is_remote
     from ..files.servers import allow_server
-    from ..recipes.sources import FodSource
 
     if recipe.fod.image is not None:
         if is_remote(path):
             allow_server(str(path))
         location = str(path) if is_remote(path) else str(existing_image(path).absolute())
         return dataclasses.replace(recipe.fod, path=location, sha256="", phantom="")
-    return FodSource.file(
-        path, basis=recipe.fod.basis, frame=recipe.fod.frame or None, hashed=False
-    )
+    return recipe.fod.other(path)

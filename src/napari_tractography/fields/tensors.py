@@ -39,6 +39,11 @@ VOXELS_A_BLOCK = 1 << 14
 FULL = (0, 3, 4, 3, 1, 5, 4, 5, 2)  # places of the elements in a (3, 3) matrix
 
 
+def chosen_axes(axes: str = "", order: str = "") -> str | None:
+    """Return the axes of peaks, or of tensors in an order, that somebody chose; None by default."""
+    return axes if axes and axes != ORDER_AXES.get(order, "scanner") else None
+
+
 def tensors_of_voxels(
     tensors: ArrayLike,
     grid: Grid,

@@ -50,7 +50,6 @@ from ..tracking.tables.builders import words_of
 from ..tracking.tables.local import LocalTable, rings_of, rows_of_voxels, stand_in
 from .edits import Edit
 from .recipe import Recipe
-from .sources import FodSource
 from .volume_sources import located
 from .warp_sources import WarpSource
 
@@ -428,10 +427,9 @@ class Cohort:
             raise InvalidParameterError(
                 "The recipe is of an image, not of an FOD; make its streamlines in each by replay."
             )
-        basis, frame = recipe.fod.basis, recipe.fod.frame or None
         if keywords.get("warps") is not None and keywords.get("grid") is None:
             keywords["grid"] = _common_grid(recipe)
-        return cls(fods, basis=basis, frame=frame, **keywords)
+        return cls(fods, **recipe.fod.reading_of_others, **keywords)
 
     def __len__(self) -> int:
         return len(self.names)
@@ -565,10 +563,8 @@ class Cohort:
         for subject, path in zip(self._shelf.subjects, self.fods, strict=True):
             source = dataclasses.replace(recipe.fod, path="", sha256="")
             if path:
-                frame = recipe.fod.frame or None
-                source = FodSource.file(path, basis=recipe.fod.basis, frame=frame, hashed=False)
                 sha256 = subject.sha256 or self._hashes.get(path, "")
-                source = dataclasses.replace(source, sha256=sha256)
+                source = dataclasses.replace(recipe.fod.other(path), sha256=sha256)
             if isinstance(subject.warp, WarpSource):
                 subject.warp = subject.warp.hashed()
                 found.append(recipe.on_fod(source, subject.warp))

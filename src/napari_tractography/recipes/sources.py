@@ -20,7 +20,8 @@ from numpy.typing import NDArray
 from ..errors import FileError, InvalidSeedsError
 from ..fields.kinds import SH
 from ..fields.readings import AUTO, DEFAULT_FRAMES
-from ..files.fods import fod_reader
+from ..fields.tensors import chosen_axes
+from ..files.fods import FodKeywords, fod_reader
 from ..files.hashing import sha256_of
 from ..files.image_files import existing_image, image_sha256, is_remote
 from ..files.servers import allow_server, check_allowed
@@ -130,6 +131,21 @@ class FodSource:
             return sha256_of(located(self.path, folder))
         location = self._location(folder)
         return image_sha256(location, self.image.open(location, ""))
+
+    @property
+    def reading_of_others(self) -> FodKeywords:
+        """How FODs of other subjects are read: in its basis and frame, and in its axes if those
+        were chosen.
+        """
+        axes = chosen_axes(self.axes, self.order)
+        return {"basis": self.basis, "frame": self.frame or None, "axes": axes}
+
+    def other(self, path: str | PathLike[str]) -> FodSource:
+        """Name the file of another subject, which is read as this one is, without its SHA-256.
+
+        Raises FileError when there is no such file.
+        """
+        return FodSource.file(path, **self.reading_of_others, hashed=False)
 
     def load(self, folder: Path | None = None) -> Fod:
         """Return the FOD; see :meth:`read`."""

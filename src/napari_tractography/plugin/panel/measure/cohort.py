@@ -30,6 +30,7 @@ from qtpy.QtWidgets import (
 )
 
 from ....errors import FileError, InvalidFodError, InvalidParameterError
+from ....fields.tensors import chosen_axes
 from ....files.formats import dialog_filter, fod_endings
 from ....files.subjects import SUBJECT, is_pattern
 from ....recipes.codec import is_recipe
@@ -119,7 +120,14 @@ class CohortSection(QWidget):  # type: ignore[misc]
         fod = self.session.fod
         if fod is None:
             raise InvalidFodError("There is no FOD; open that of one subject, and place a seed.")
-        cohort = Cohort(fods, warps=warps or None, grid=fod.grid, basis=fod.basis, frame=fod.frame)
+        cohort = Cohort(
+            fods,
+            warps=warps or None,
+            grid=fod.grid,
+            basis=fod.basis,
+            frame=fod.frame,
+            axes=chosen_axes(**fod.vector_reading),
+        )
         self.close_cohort()
         self.table.setRowCount(0)
         self.save_button.setEnabled(False)
