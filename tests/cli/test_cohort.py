@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import re
 from pathlib import Path
 
 import nibabel as nib
@@ -92,11 +93,22 @@ def test_a_table_that_is_there_is_compared(
     assert Path("cohort.csv").read_bytes() == before
 
 
-def test_files_may_be_named_one_by_one(folder: Path) -> None:
+def test_files_may_be_named_one_by_one(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     files = [f"sub-{number}/wmfod.nii.gz" for number in (1, 2)]
     words = ["cohort", "r.json", "--fod", *files, "--table", "two.csv", "--quiet"]
     assert main([*words, "--template", files[0], "--min-streamlines", "2"]) == 0
     assert sorted(row["subject"] for row in rows("two.csv")) == ["sub-1", "sub-2"]
+    flags = [word for path in files for word in ("--fod", path)]
+    assert main(["cohort", "r.json", *flags, "--table", "flags.csv"]) == 0
+    assert sorted(row["fod"] for row in rows("flags.csv")) == [str(folder / path) for path in files]
+    # Of two, either is like the other as the other is like it.
+    assert re.search(r"of 2 subjects, \d+ in all; written", capsys.readouterr().out)
+
+
+def test_a_file_counts_for_one_subject(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    files = ["sub-1/wmfod.nii.gz", "sub-2/wmfod.nii.gz", "sub-2/../sub-1/wmfod.nii.gz"]
+    assert main(["cohort", "r.json", "--fod", *files]) == 2
+    assert f"{folder / files[0]} is given twice" in capsys.readouterr().err
 
 
 def test_peaks_of_subjects_are_in_the_axes_that_were_chosen(
@@ -163,7 +175,7 @@ def test_subjects_with_warps_have_the_digests_of_replay(
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        pytest.param(["--fod", "x*"], "x* matches no file", id="no match"),
+        pytest.param(["--fod", "x*"], "sub-*/wmfod.nii.gz does not exist", id="patterns"),
         pytest.param(["--map", "share.csv"], "share.csv", id="no volume"),
         pytest.param(["--map", "r.json.nii", "--error", "r.json.nii"], "r.json.nii", id="twice"),
         pytest.param(["--table", "other.csv"], "other.csv is another table", id="table"),
@@ -180,6 +192,8 @@ def test_what_makes_no_sense_is_told(
     folder: Path, capsys: pytest.CaptureFixture[str], words: list[str], told: str
 ) -> None:
     Path("other.csv").write_text("a,b\n1,2\n", "utf-8")
+    assert main(["cohort", "r.json", "--fod", "x*"]) == 2
+    assert "x* matches no file" in capsys.readouterr().err
     assert main([*WORDS, *words]) == 2
     assert told in capsys.readouterr().err
     assert not Path("cohort.csv").exists()

@@ -48,6 +48,7 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
         "FODs of the subjects, or a pattern in quotes such as "
         '"sub-*/wmfod.nii.gz"; those that are not compressed are opened sooner',
         nargs="+",
+        action="extend",
         required=True,
     )
     add_path(

@@ -211,13 +211,18 @@ class CohortResult:
         self.table().save(path)
 
     def summary(self, n: int = 3) -> str:
-        """Return who differs most, in one sentence."""
+        """Return how many voxels are reached, and who of three or more differs most, in one
+        sentence.
+        """
         reached = self.n_reached
-        least = [self.names[number] for number in np.argsort(self.ranks)[:n]]
-        return (
+        text = (
             f"{int((reached > 0).sum())} voxels are reached in some of {len(self)} subjects, "
-            f"{int((reached == len(self)).sum())} in all; {', '.join(least)} differ most"
+            f"{int((reached == len(self)).sum())} in all"
         )
+        if len(self) < 3:  # two are like each other as much
+            return text
+        least = [self.names[number] for number in np.argsort(self.ranks)[:n]]
+        return f"{text}; {', '.join(least)} differ most"
 
     def changed_since(self, rows: Sequence[Mapping[str, str]]) -> list[str]:
         """Return the subjects whose streamlines are no longer those of a table's rows.

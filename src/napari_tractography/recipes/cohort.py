@@ -741,7 +741,7 @@ def named_fods(fods: str | Sequence[str | PathLike[str] | Fod]) -> list[tuple[st
     """Return what :class:`Cohort` takes, with the names of the subjects.
 
     Raises FileError when a pattern matches nothing, or two of one name; InvalidParameterError when
-    something else is among the FODs.
+    something else is among the FODs, or a file twice, which would count for two subjects.
     """
     if isinstance(fods, str):
         return [(subject.name, subject.fod.absolute()) for subject in subjects_of(fods)]
@@ -756,7 +756,10 @@ def named_fods(fods: str | Sequence[str | PathLike[str] | Fod]) -> list[tuple[st
                 f"Among the FODs is one of type {type(fod).__name__}; give paths, or FODs such as "
                 "load_fod(path) returns."
             )
-    every = [fod if isinstance(fod, Fod) else Path(fod).absolute() for fod in fods]
+    every = [fod if isinstance(fod, Fod) else Path(os.path.abspath(fod)) for fod in fods]
+    paths = Counter(fod for fod in every if isinstance(fod, Path))
+    if twice := next((path for path, count in paths.items() if count > 1), None):
+        raise InvalidParameterError(f"{twice} is given twice; give the FOD of each subject once.")
     return list(zip(_names_of(every), every, strict=True))
 
 
