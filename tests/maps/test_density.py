@@ -295,3 +295,22 @@ def test_ends_by_reason_lie_in_the_voxels_of_the_ends() -> None:
     found = ends_by_reason(lines, UNIT)[StopReason.NO_FOD]
     assert found.sum() == 7  # of ten ends three lie at 7.5 and 8.5, outside
     assert np.array_equal(found > 0, density(lines, UNIT, ends_only=True) > 0)
+
+
+def test_streamlines_without_points_have_no_ends() -> None:
+    """They have no reason, and those of the streamlines around them are theirs alone."""
+    reasons = np.full((5, 2), StopReason.LEFT_IMAGE, np.uint8)
+    lines = Tractogram(
+        [[0, 0, 0], [3, 0, 0], [1, 0, 0], [2, 0, 0]], [0, 0, 2, 2, 4, 4], stop_reasons=reasons
+    )
+    (counts,) = ends_by_reason(lines, UNIT).values()
+    assert counts[:, 0, 0].tolist()[:4] == [1, 1, 1, 1]
+    assert counts.sum() == 4
+
+
+def test_ends_elsewhere_are_told(caplog: pytest.LogCaptureFixture) -> None:
+    lines = _lines([[50, 0, 0], [53, 0, 0]])
+    known = Tractogram(lines.points, lines.offsets, stop_reasons=[[1, 1]])
+    (counts,) = ends_by_reason(known, UNIT).values()
+    assert not counts.any()
+    assert "No end of the 1 streamlines lies in the image, which spans" in caplog.text

@@ -7,7 +7,6 @@ import math
 from pathlib import Path
 
 from ..errors import InvalidParameterError
-from ..files.formats import listed, read_tractogram_endings
 from .flags import add_map, add_path, check_outputs, load_streamlines, weights_help
 
 HELP = "map how many streamlines pass each voxel"
@@ -35,9 +34,8 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--by-reason",
         action="store_true",
-        help="count ends by why streamlines ended there, of a "
-        f"{listed(read_tractogram_endings())} that track wrote: a map for each reason, OUT with "
-        "its name",
+        help="count ends by why streamlines ended there, of a .trk or .trx that track wrote, which "
+        "keep that: a map for each reason, OUT with its name",
     )
 
 

@@ -65,12 +65,7 @@ class PassCounter:
     def warn_if_outside(self) -> None:
         """Log that no streamline passed the image, where that is so."""
         if self.n_streamlines and not self._has_passed:
-            low, high = (corner.round(1).tolist() for corner in self.grid.bounds_mm())
-            logger.warning(
-                "None of the %d streamlines passes the image, which spans %s to %s mm; "
-                "check that both are in the same space.",
-                self.n_streamlines, low, high,
-            )  # fmt: skip
+            _warn_outside("None of the %d streamlines passes", self.n_streamlines, self.grid)
 
 
 def density(
@@ -143,14 +138,14 @@ def ends_by_reason(source: Source, grid: Grid | Fod) -> dict[StopReason, NDArray
     """
     counter = PassCounter(grid, np.int32)
     found: dict[StopReason, NDArray[np.int32]] = {}
-    n = 0
+    n = n_inside = 0
     for chunk in chunks_of(source):
         filled = np.flatnonzero(np.diff(chunk.offsets) > 0)
         tips = np.stack([chunk.offsets[filled], chunk.offsets[filled + 1] - 1], axis=1).ravel()
         inside = counter.grid.contains(chunk.points[tips])
         voxels = counter.grid.nearest_voxels(chunk.points[tips])
         reasons = chunk.stop_reasons[filled].ravel()
-        n += len(chunk)
+        n, n_inside = n + len(filled), n_inside + int(inside.sum())
         for reason in StopReason:
             here = reasons == reason
             if reason is not StopReason.SEED and here.any():
@@ -158,7 +153,17 @@ def ends_by_reason(source: Source, grid: Grid | Fod) -> dict[StopReason, NDArray
                 np.add.at(counts, tuple(voxels[inside & here].T), 1)
     if n and not found:
         raise InvalidTractogramError(
-            "These streamlines do not tell why they ended; track again and save as .trx, or use "
-            "the tractogram that track returned."
+            "These streamlines do not tell why they ended; track again and save as .trk or .trx, "
+            "or use the tractogram that track returned."
         )
+    if n and not n_inside:
+        _warn_outside("No end of the %d streamlines lies in", n, counter.grid)
     return {reason: found[reason] for reason in sorted(found)}
+
+
+def _warn_outside(what: str, n_streamlines: int, grid: Grid) -> None:
+    low, high = (corner.round(1).tolist() for corner in grid.bounds_mm())
+    logger.warning(
+        f"{what} the image, which spans %s to %s mm; check that both are in the same space.",
+        n_streamlines, low, high,
+    )  # fmt: skip
