@@ -93,6 +93,27 @@ def test_plots(bundles: None) -> None:
     assert imageio.imread("c.png").std() > 5
 
 
+def test_a_map_without_a_value_on_the_way_is_told(
+    bundles: None, drawing: nt.Fod, caplog: pytest.LogCaptureFixture
+) -> None:
+    away = np.eye(4)
+    away[:3, 3] = 500.0
+    nib.save(nib.Nifti1Image(np.ones((4, 4, 4), np.float32), away), "away.nii.gz")
+    save_volume(np.full(drawing.grid.shape, np.inf, np.float32), drawing.grid, "ratio.nii.gz")
+    assert main(["profile", "b.tck", "away.nii.gz", "-o", "p.csv"]) == 0
+    assert "No streamline of b has a value in away; check" in caplog.text
+    caplog.clear()
+    words = ["measure", "b.tck", "--scalar", "away.nii.gz", "--scalar", "ratio.nii.gz"]
+    assert main(words) == 0
+    told = caplog.text
+    assert "No streamline of b passes the voxels that volume and surface are of; check" in told
+    assert "b has a value in away; " in told
+    assert "b has a value in ratio; " in told
+    caplog.clear()
+    assert main([*words[:2], "--scalar", "fa.nii.gz"]) == 0
+    assert not caplog.text
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="names are text on other disks")
 def test_names_may_be_of_any_bytes(bundles: None, capsys: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("matplotlib", reason="no Matplotlib to draw with")

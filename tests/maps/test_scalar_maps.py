@@ -44,9 +44,12 @@ def test_what_holds_no_real_numbers_is_no_map(values: Any, message: str) -> None
 
 
 def map_with_a_gap() -> ScalarMap:
+
+
+def map_with_a_gap(gap: float = np.nan) -> ScalarMap:
     """Return 4 x 4 x 4 voxels of 2 mm of which (1, 1, 1) holds NaN, the others their number."""
     values = np.arange(64, dtype=np.float32).reshape(4, 4, 4)
-    values[1, 1, 1] = np.nan
+    values[1, 1, 1] = gap
     return ScalarMap(values, Grid(values.shape, np.diag([2.0, 2.0, 2.0, 1.0])), "FA")
 
 
@@ -56,9 +59,10 @@ ON_EDGES = [[0, 1, 1], [1, 0, 1], [1, 1, 2], [0, 0.5, 1]]
 BETWEEN = [[2.25, 1.25, 0.5], [-0.25, 1, 1], [-0.25, 0.5, 1.25], [1.25, 3.25, 1.5]]
 
 
-def test_a_gap_counts_where_it_has_a_share_alone() -> None:
+@pytest.mark.parametrize("gap", [np.nan, np.inf, -np.inf])
+def test_a_gap_counts_where_it_has_a_share_alone(gap: float) -> None:
     """The numbers rise by 16, 4 and 1 along the axes, so that any place has a known value."""
-    map_, places = map_with_a_gap(), np.array([*IN_THE_GAP, *ON_EDGES, *BETWEEN])
+    map_, places = map_with_a_gap(gap), np.array([*IN_THE_GAP, *ON_EDGES, *BETWEEN])
     expected = np.clip(places, 0, 3) @ [16.0, 4.0, 1.0]
     expected[: len(IN_THE_GAP)] = np.nan
     assert map_.at(map_.grid.to_mm(places)) == pytest.approx(expected, nan_ok=True)

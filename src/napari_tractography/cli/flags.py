@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     from ..streamlines.tractogram import Tractogram
     from ..tracking.inputs import Execution
 
+logger = logging.getLogger(__name__)
+
 REGION_FLAGS = {
     "include": "streamlines must pass here; may be repeated",
     "exclude": "streamlines that enter are discarded; may be repeated",
@@ -329,6 +331,15 @@ def load_streamlines(path: str, weights: str | None) -> Tractogram:
         )
     except InvalidTractogramError as error:
         raise FileError(f"{weights} does not fit {path}: {error}") from None
+
+
+def warn_of_no_value(bundle: str, scalar: str) -> None:
+    """Tell that a bundle has no value in a scalar map, of which a table says nothing."""
+    logger.warning(
+        "No streamline of %s has a value in %s; check that both are in the same space.",
+        bundle,
+        scalar,
+    )
 
 
 @contextlib.contextmanager

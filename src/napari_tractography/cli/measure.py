@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import logging
+import math
 
-from .flags import add_path, check_outputs, names_of, tractogram_help
+from .flags import add_path, check_outputs, names_of, tractogram_help, warn_of_no_value
+
+logger = logging.getLogger(__name__)
 
 HELP = "measure bundles: count, lengths, volume, surface, mean of scalar maps, asymmetry"
 DESCRIPTION = (
@@ -64,6 +68,16 @@ def run(options: argparse.Namespace) -> int:
         measure(path, scalars, grid=grid, name=name)
         for path, name in zip(options.tractograms, names, strict=True)
     ]
+    for each in found:
+        nowhere = [name for name, spread in each.scalars.items() if math.isnan(spread.mean)]
+        if each.n_streamlines and not each.volume_mm3:
+            logger.warning(
+                "No streamline of %s passes the voxels that volume and surface are of; check that "
+                "both are in the same space.",
+                each.name,
+            )
+        for name in nowhere if each.n_streamlines else ():
+            warn_of_no_value(each.name, name)
     tables = [measures_table(found)]
     if options.asymmetry:
         tables.append(asymmetry_table(found))

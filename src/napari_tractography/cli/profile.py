@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from .flags import add_path, check_outputs, names_of, tractogram_help
+from .flags import add_path, check_outputs, names_of, tractogram_help, warn_of_no_value
 
 HELP = "average a scalar map along bundles"
 DESCRIPTION = (
@@ -48,6 +48,8 @@ def run(options: argparse.Namespace) -> int:
     if options.plot:
         save_plot(plot_profiles(found), options.plot)
     for each in found:
+        if not each.counts.any():
+            warn_of_no_value(each.name, scalar.name)
         first, last = each.ends
         print(
             f"{each.name}: {scalar.name} at {len(each.mean)} places from {first} to {last}, "

@@ -76,7 +76,7 @@ def profile(
     source : Tractogram, iterable of Tractogram or path-like
         RAS+ mm; streamlines without a length are left out.
     scalar : ScalarMap, path-like, or (values, affine)
-        A point outside, or next to a NaN, does not count.
+        A point outside, or next to a NaN or an infinite value, does not count.
     n : int
         How many places.
     weights : str

@@ -28,7 +28,7 @@ class ScalarMap:
     Raises InvalidParameterError when the values are not on the grid.
     """
 
-    values: NDArray[np.float32]  # (x, y, z) float32: NaN where there is none
+    values: NDArray[np.float32]  # (x, y, z) float32: NaN or infinite where there is none
     grid: Grid
     name: str = "scalar"  # such as "FA"
 
@@ -80,8 +80,8 @@ class ScalarMap:
         """Return values at (n, 3) RAS+ mm points, trilinear: (n,) float64.
 
         NaN outside the volume, which ends half a voxel beyond the outer voxel centres, and where a
-        NaN has a weight: not at the centre of a voxel beside it, where ``tcksample`` has NaN on one
-        of both sides.
+        NaN or an infinite value has a weight: not at the centre of a voxel beside it, where
+        ``tcksample`` has NaN on one of both sides.
         """
         from scipy.ndimage import map_coordinates  # on use: it takes a while to load
 
@@ -93,9 +93,9 @@ class ScalarMap:
         here = map_coordinates(
             self.values, where, output=np.float64, order=1, mode="nearest", prefilter=False
         )
-        unknown = np.isnan(here)  # also where the NaN is multiplied by zero
+        unknown = ~np.isfinite(here)  # also where the NaN is multiplied by zero
         here[unknown] = _of_corners_with_weight(self.values, where[:, unknown])
-        found[inside] = here
+        found[inside] = np.where(np.isfinite(here), here, np.nan)
         return found
 
     def means_along(self, tractogram: Tractogram) -> NDArray[np.float64]:
@@ -134,7 +134,8 @@ def _of_corners_with_weight(
         far = np.array(corner)[:, None]
         weight = np.where(far, part, 1 - part).prod(axis=0)
         x, y, z = np.minimum(first + far, last)
-        found += weight * np.where(weight > 0, values[x, y, z], 0.0)
+        with np.errstate(invalid="ignore"):  # of infinite values with both signs
+            found += weight * np.where(weight > 0, values[x, y, z], 0.0)
     return found
 
 
