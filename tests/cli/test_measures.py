@@ -300,6 +300,8 @@ def test_sweep(folder: Path, track: Track, capsys: pytest.CaptureFixture[str]) -
         ("max_angle_deg=1:2", "says no values"),
         ("interpolation=1,2", "no parameter that can be swept"),
         ("step=-1", "out of range"),
+        ("step=1:2:0", "no value of step_mm besides the chosen one"),
+        ("step=1", "no value of step_mm besides the chosen one"),
     ):
         assert main(["sweep", "b.json", "--vary", vary, "-o", "t.csv"]) == 2
         assert why in capsys.readouterr().err

@@ -43,9 +43,6 @@ def test_what_holds_no_real_numbers_is_no_map(values: Any, message: str) -> None
         ScalarMap.from_array(values, np.eye(4), "FA")
 
 
-def map_with_a_gap() -> ScalarMap:
-
-
 def map_with_a_gap(gap: float = np.nan) -> ScalarMap:
     """Return 4 x 4 x 4 voxels of 2 mm of which (1, 1, 1) holds NaN, the others their number."""
     values = np.arange(64, dtype=np.float32).reshape(4, 4, 4)

@@ -147,6 +147,8 @@ def test_the_same_in_each_place_of_a_plot(arcs: nt.Fod, parameters: nt.TrackingP
         ("random_seed", [1.0], "no parameter that can be swept"),
         ("max_angle_deg", [500.0], "out of range"),
         ("max_angle_deg", ["a"], "is no number"),
+        ("max_angle_deg", [], "no value of max_angle_deg besides the chosen one"),
+        ("gamma", [1.0, 3.0], "with the algorithm probabilistic, but with diffusion and transport"),
     ],
 )
 def test_what_cannot_be_swept_is_refused(

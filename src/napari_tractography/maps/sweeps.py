@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ..errors import InvalidParameterError, InvalidSeedsError
 from ..geometry.grid import Grid
+from ..model.algorithms import users_of
 from ..model.fod import Fod
 from ..model.parameters import ParameterSpec, TrackingParameters, parameter_specs
 from ..model.regions import Region, listed_regions
@@ -192,14 +193,20 @@ def values_of(
 ) -> tuple[NDArray[np.float64], int]:
     """Return the values to track with, rising, the chosen one among them, and which that is.
 
-    Raises InvalidParameterError when there is no such number among the parameters, or a value is
-    impossible.
+    Raises InvalidParameterError when there is no such number among the parameters, or none that
+    the algorithm uses, a value is impossible, or there is none but the chosen one.
     """
     numbers = [s.name for s in parameter_specs() if s.type in (int, float)]
     numbers.remove("random_seed")
     if name not in numbers:
         raise InvalidParameterError(
             f"{name} is no parameter that can be swept; choose one of {', '.join(numbers)}."
+        )
+    if not parameters.uses(name):
+        users = " and ".join(row.name for row in users_of(name))
+        raise InvalidParameterError(
+            f"{name} has no effect with the algorithm {parameters.algorithm}, but with {users}; "
+            "sweep another."
         )
     if not isinstance(values, Iterable):
         raise InvalidParameterError(
@@ -216,6 +223,10 @@ def values_of(
             f"{name} is not set; give parameters with a value, around which it is swept."
         )
     others = [as_float(value) for value in given if not math.isclose(value, now, rel_tol=1e-9)]
+    if not others:
+        raise InvalidParameterError(
+            f"There is no value of {name} besides the chosen one, {now:g}; give others."
+        )
     found = np.unique([*others, float(now)])
     return found, int(np.flatnonzero(found == float(now))[0])
 
