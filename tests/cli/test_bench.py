@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
+import nibabel as nib
+import numpy as np
 import pytest
 
 from napari_tractography.cli import main
@@ -49,6 +52,18 @@ def test_bench_prints_a_table_or_json(
     figures = json.loads(capsys.readouterr().out)
     assert [one["label"] for one in figures["speeds"]] == labels
     assert figures["machine"]["cores"] >= 1
+
+
+def test_the_fod_is_read_as_the_flags_say(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    cases: list[Case] = []
+    contestant = Counting("x")
+    monkeypatch.setattr(contestant, "prepare", cases.append)
+    monkeypatch.setattr(speed, "CONTESTANTS", (contestant,))
+    peaks = np.broadcast_to(np.float32([0.8, -0.6, 0]), (5, 5, 5, 3))
+    nib.save(nib.Nifti1Image(peaks, np.diag([-1.0, 1, 1, 1])), tmp_path / "peaks.nii")
+    words = ["bench", "--fod", str(tmp_path / "peaks.nii"), *QUICK]
+    assert main(words) == main([*words, "--axes", "voxel"]) == 0
+    assert [case.fod.vector_reading["axes"] for case in cases] == ["scanner", "voxel"]
 
 
 @pytest.mark.parametrize("flag", ["--threads", "--repeats", "--seconds"])

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..errors import InvalidParameterError
-from .flags import add_path, add_reading
+from .flags import add_path, add_reading, reading_of
 
 if TYPE_CHECKING:
     from ..tracking.speed import Contestant, Speed
@@ -63,10 +63,8 @@ def measured(
     case = make_case(
         options.fod,
         options.mask,
-        kind=options.kind,
-        basis=options.basis,
-        frame=options.frame,
         n_threads=options.threads,
+        **reading_of(options),
     )
     progress = _show_progress if sys.stderr.isatty() else (lambda done, total, label: None)
     speeds = measure(

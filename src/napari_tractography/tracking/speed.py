@@ -19,12 +19,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from os import PathLike
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..files.fods import load_fod
+from ..files.fods import FodKeywords, load_fod
 from ..files.volume_files import load_mask
 from ..model.fod import Fod
 from ..model.masks import mask_on
@@ -98,20 +98,19 @@ def make_case(
     fod_path: str | PathLike[str] | None = None,
     mask_path: str | PathLike[str] | None = None,
     *,
-    kind: str = "auto",
-    basis: str = "tournier07",
-    frame: str | None = None,
     n_threads: int = 2,
+    **reading: Unpack[FodKeywords],
 ) -> Case:
     """Load what is tracked: an FOD, by default a phantom, and where, by default wherever it is.
 
-    The number of threads is that of every contestant. Raises TractographyError when a file cannot
+    The number of threads is that of every contestant; `reading` says how the FOD is read, as of
+    :func:`~napari_tractography.files.fods.load_fod`. Raises TractographyError when a file cannot
     be read, or the mask lies elsewhere than the FOD.
     """
     if fod_path is None:
         fod, mask = make_phantom(PHANTOM), phantom_mask(PHANTOM)
     else:
-        fod = load_fod(fod_path, kind=kind, basis=basis, frame=frame)
+        fod = load_fod(fod_path, **reading)
         mask = fod.support
     if mask_path is not None:
         mask, grid = load_mask(mask_path)
