@@ -28,6 +28,15 @@ def test_info_of_an_fod(folder: Path, capsys: pytest.CaptureFixture[str]) -> Non
     assert "sh: SH coefficients, as given" in capsys.readouterr().out
 
 
+def test_axes_of_an_fod_are_told_to_mean_nothing(
+    folder: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    assert main(["info", "fod.nii.gz", "--axes", "fsl", "--frame", "voxel"]) == 0
+    assert caplog.messages == [
+        "--axes fsl has no effect in SH coefficients, but in peaks and tensors."
+    ]
+
+
 def test_what_nibabel_says_of_a_header_is_said_once(folder: Path) -> None:
     image = nib.load("fod.nii.gz")
     header = image.header.copy()

@@ -147,6 +147,15 @@ def test_what_means_nothing_among_peaks_is_told(
     assert main([*words, "--look-ahead", "2", "--algorithm", "probabilistic"]) == 0
     assert caplog.messages == ["--look-ahead has no effect in peaks, but in FODs."]
     caplog.clear()
+    # Who means voxel axes has to say --axes; the streamlines look as plausible either way.
+    reading = ["--frame", "voxel", "--order", "fsl", "--basis", "descoteaux07"]
+    assert main([*words, *reading, "--algorithm", "transport"]) == 0
+    assert caplog.messages == [
+        "--basis descoteaux07 has no effect in peaks, but in SH coefficients.",
+        "--frame voxel has no effect in peaks, but in SH coefficients.",
+        "--order fsl has no effect in peaks, but in tensors.",
+    ]
+    caplog.clear()
     assert main([*words, "--look-ahead", "2", "--algorithm", "transport"]) == 0
     assert caplog.messages == []
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..errors import InvalidParameterError
-from .flags import add_path, add_reading, reading_of
+from .flags import add_path, add_reading, reading_of, warn_of_reading
 
 if TYPE_CHECKING:
     from ..tracking.speed import Contestant, Speed
@@ -67,6 +67,7 @@ def measured(
         **reading_of(options),
     )
     progress = _show_progress if sys.stderr.isatty() else (lambda done, total, label: None)
+    warn_of_reading(options, case.fod)
     speeds = measure(
         case, contestants, repeats=options.repeats, seconds=options.seconds, progress=progress
     )

@@ -60,6 +60,13 @@ SPELT = {
     "n_threads": "--threads",
     "radius_mm": "--radius",
 }  # fmt: skip
+# How a file is read, and in which kinds that means anything.
+OF_KINDS = {
+    "basis": "SH coefficients",
+    "frame": "SH coefficients",
+    "axes": "peaks and tensors",
+    "order": "tensors",
+}
 THOUSANDS = {"k": 10**3, "m": 10**6}  # as MRtrix3 writes numbers, in either case
 NUMBERS = r"[-+.\d\s]+(,[-+.\d\s]*)+"  # meant for those of a sphere, however many
 # A name before its value, as messages have it; not a part of a path or of a value.
@@ -299,7 +306,9 @@ def load(options: argparse.Namespace) -> Fod:
     """Read the FOD that the options name."""
     from ..files.fods import load_fod
 
-    return load_fod(options.fod, **reading_of(options))
+    fod = load_fod(options.fod, **reading_of(options))
+    warn_of_reading(options, fod)
+    return fod
 
 
 def reading_of(options: argparse.Namespace) -> FodKeywords:
@@ -311,6 +320,25 @@ def reading_of(options: argparse.Namespace) -> FodKeywords:
         "axes": options.axes,
         "order": options.order,
     }
+
+
+def warn_of_reading(options: argparse.Namespace, fod: Fod) -> None:
+    """Tell which flags say nothing of the FOD that was read, as --frame of peaks, which have axes.
+
+    Who gives one means that directions lie otherwise than they were read.
+    """
+    had = fod.vector_reading
+    used = {name for name, value in had.items() if value} if had else {"basis", "frame"}
+    for name, what in OF_KINDS.items():
+        value = getattr(options, name)
+        if name not in used and value and value != BASES[0]:
+            logger.warning(
+                "%s %s has no effect in %s, but in %s.",
+                SPELT[name],
+                value,
+                fod.input_kind.short,
+                what,
+            )
 
 
 def load_streamlines(path: str, weights: str | None) -> Tractogram:

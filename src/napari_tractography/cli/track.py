@@ -35,6 +35,7 @@ from .flags import (
     region_sources,
     sphere_numbers,
     tractogram_help,
+    warn_of_reading,
     warp_source,
 )
 from .progress import chunks_with_progress, print_result
@@ -261,6 +262,7 @@ def _track(options: argparse.Namespace, execution: Execution) -> int:
         edits=() if to_template is None else (to_template,),
     )
     inputs, recipe = named.read(hashed=recipe_path is not None)
+    warn_of_reading(options, inputs.fod)
     with_tissues, kind = inputs.tissues is not None, inputs.fod.input_kind
     parameters = TrackingParameters.for_fod(inputs.fod, with_tissues=with_tissues, **chosen)
     inputs = replace(inputs, parameters=parameters)
