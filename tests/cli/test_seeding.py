@@ -159,6 +159,11 @@ def test_positions_of_a_file_are_seeds(
     seeds = nt.Recipe.load("b.json").inputs().seeds
     np.testing.assert_array_equal(seeds.positions_mm, positions)
     assert (seeds.directions is not None) == directed
+    assert main([*words, *RUN[2:], "--start", "given"]) == (0 if directed else 2)
+    assert ("or a file of both" in capsys.readouterr().err) == (not directed)
+    given = ["track", "fod.nii.gz", "-o", "b.tck", "--seed-mask", "mask.nii.gz", "--start", "given"]
+    assert main(given) == 2
+    assert "give --seed-points FILE with a direction after each" in capsys.readouterr().err
     assert main([*words, *RUN]) == 2
     assert "no meaning with --seed-points" in capsys.readouterr().err
     for text in ("1 2\n", "1 2 x\n", "", "1 2 nan\n"):

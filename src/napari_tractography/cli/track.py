@@ -311,7 +311,7 @@ def _track(options: argparse.Namespace, execution: Execution) -> int:
 
 
 def _check_counts(options: argparse.Namespace) -> None:
-    """Refuse numbers of seeds that would be of no effect."""
+    """Refuse numbers of seeds that would be of no effect, and directions that seeds lack."""
     from ..model.seeds import BY
 
     if options.seeds_per_voxel is not None:
@@ -345,6 +345,11 @@ def _check_counts(options: argparse.Namespace) -> None:
         raise InvalidParameterError(
             f"--n-seeds {options.n_seeds} has no meaning with --seed-points, one seed each; leave "
             "it out."
+        )
+    if (options.parameter_start or "").lower() == "given" and not options.seed_points:
+        raise InvalidParameterError(
+            "--start given needs a direction with every seed; give --seed-points FILE with a "
+            "direction after each position, or leave it out."
         )
     if options.between and options.n_seeds is not None:
         raise InvalidParameterError(

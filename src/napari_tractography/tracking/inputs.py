@@ -289,8 +289,8 @@ def check_seeds(inputs: TrackingInput) -> None:
         check_inside(seeds, inputs.fod)
     if inputs.parameters.start == "given" and seeds.device_directions is None:
         raise InvalidSeedsError(
-            'start = "given" needs a direction with every seed; give Seeds.at(points, directions) '
-            'or choose start = "sampled".'
+            'start = "given" needs a direction with every seed; give Seeds.at(points, directions), '
+            'or a file of both, or choose start = "sampled".'
         )
 
 
