@@ -99,6 +99,17 @@ def test_no_assigned_streamline_is_told(
     assert "None of the 6 streamlines" in caplog.text
 
 
+def test_nan_is_no_label(row_of_labels: NDArray[np.int16], lines: Tractogram) -> None:
+    """As float images have outside the brain."""
+    gaps = np.where(row_of_labels == 0, np.nan, row_of_labels).astype(np.float32)
+    found, wanted = (connectome(lines, each, np.eye(4)) for each in (gaps, row_of_labels))
+    assert found.labels.tolist() == wanted.labels.tolist()
+    np.testing.assert_array_equal(found.counts, wanted.counts)
+    assert found.n_unassigned == wanted.n_unassigned > 0
+    with pytest.raises(InvalidMaskError, match="are all 0 or NaN"):
+        connectome(lines, np.full_like(gaps, np.nan), np.eye(4))
+
+
 def test_csv_has_labels_in_its_first_row_and_column(
     row_of_labels: NDArray[np.int16], lines: Tractogram, tmp_path: Path
 ) -> None:
@@ -121,7 +132,7 @@ def test_csv_has_labels_in_its_first_row_and_column(
         pytest.param(np.zeros((0, 2, 2)), 0.0, InvalidMaskError, "all 0", id="no voxels"),
         pytest.param(np.full((2, 2, 2), 0.5), 0.0, InvalidMaskError, "0.5", id="fractions"),
         pytest.param(np.full((2, 2, 2), -1), 0.0, InvalidMaskError, "-1", id="negative"),
-        pytest.param(np.full((2, 2, 2), np.nan), 0.0, InvalidMaskError, "nan", id="NaN"),
+        pytest.param(np.full((2, 2, 2), np.nan), 0.0, InvalidMaskError, "all 0 or NaN", id="NaN"),
         pytest.param(np.full((2, 2, 2), 1j), 0.0, InvalidMaskError, "complex128", id="complex"),
         pytest.param(np.full((2, 2, 2), "1"), 0.0, InvalidMaskError, "<U1", id="texts"),
         pytest.param(np.ones((2, 2, 2)), -1.0, InvalidParameterError, "-1 mm", id="radius"),

@@ -13,7 +13,7 @@ DESCRIPTION = "Count the streamlines between each pair of labels, by their two e
 def add_flags(parser: argparse.ArgumentParser) -> None:
     """Add the flags of the sub-command."""
     add_path(parser, "tractogram", "TCK", tractogram_help())
-    add_path(parser, "labels", "LABELS", "image of whole numbers, 0 for no label")
+    add_path(parser, "labels", "LABELS", "image of whole numbers, 0 or NaN for no label")
     add_path(parser, "-o --out", "OUT.csv", "counts to write", required=True)
     add_path(parser, "--lengths", "OUT.csv", "also write mean lengths [mm]")
     parser.add_argument(

@@ -92,7 +92,7 @@ def connectome(
     tractogram : Tractogram, or iterable of Tractogram
         Whole streamlines or endpoints only, RAS+ mm. Chunks are counted as they come.
     labels : (x, y, z) array_like of int
-        0 is no label.
+        0 is no label, and neither is NaN.
     affine : (4, 4) array_like or Grid
         Of the labels, voxel to RAS+ mm.
     radius_mm : float
@@ -171,6 +171,8 @@ def _checked_labels(labels: ArrayLike) -> tuple[NDArray[np.int64], NDArray[np.in
         raise InvalidMaskError(f"The labels have shape {image.shape}; give a 3-D image.")
     if not may_be_real(image):
         raise InvalidMaskError(f"The labels hold {image.dtype} values; give whole numbers.")
+    if image.dtype.kind == "f":
+        image = np.where(np.isnan(image), 0, image)  # as in a mask: no label
     with np.errstate(invalid="ignore"):
         whole = image.astype(np.int64)
     if whole.size and not (np.array_equal(whole, image) and whole.min() >= 0):
@@ -186,7 +188,7 @@ def _checked_labels(labels: ArrayLike) -> tuple[NDArray[np.int64], NDArray[np.in
     names = np.unique(whole[whole > 0])
     if not len(names):
         raise InvalidMaskError(
-            f"The labels of shape {image.shape} are all 0; give an image with labels."
+            f"The labels of shape {image.shape} are all 0 or NaN; give an image with labels."
         )
     n_bytes = BYTES_A_PAIR * len(names) ** 2
     if n_bytes > (memory_bytes() or UNKNOWN_MEMORY):
