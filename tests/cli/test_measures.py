@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import gzip
 import re
 import sys
 from collections.abc import Callable
@@ -58,6 +59,13 @@ def test_measure(bundles: None, capsys: pytest.CaptureFixture[str]) -> None:
     assert "CST_left - CST_right" in told
     assert "voxels of" in told
     assert "t.csv, a.csv" in told
+
+
+def test_bundles_are_named_without_their_whole_ending(bundles: None) -> None:
+    Path("CST_left.tck.gz").write_bytes(gzip.compress(Path("CST_left.tck").read_bytes()))
+    words = ["measure", "CST_left.tck.gz", "CST_right.tck", "-o", "t.csv"]
+    assert main([*words, "--asymmetry", "a.csv"]) == 0
+    assert [row["bundle"] for row in read("t.csv")] == ["CST_left", "CST_right"]
 
 
 def test_measure_on_a_template(bundles: None, capsys: pytest.CaptureFixture[str]) -> None:

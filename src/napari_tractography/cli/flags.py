@@ -470,5 +470,5 @@ def names_of(paths: Sequence[str]) -> list[str]:
     """
     if len(set(paths)) < len(paths):
         raise InvalidParameterError("A tractogram is given twice; give each once.")
-    names = [Path(path).stem for path in paths]
+    names = [Path(re.sub(r"\.gz$", "", path, flags=re.IGNORECASE)).stem for path in paths]
     return names if len(set(names)) == len(names) else list(paths)
