@@ -357,6 +357,9 @@ def test_a_full_disk_for_what_is_printed_is_one_line(folder: Path) -> None:
     assert done.returncode == 2
     assert done.stderr.count("\n") == 1, done.stderr
     assert "make room" in done.stderr
+    with open("/dev/full", "w") as full:  # 1 would mean that streamlines are others
+        done = subprocess.run([PROGRAM, "replay", "absent.json"], stderr=full, text=True)
+    assert done.returncode == 2
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="no such shell")

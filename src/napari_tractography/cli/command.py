@@ -86,10 +86,11 @@ def run(arguments: Sequence[str] | None = None) -> int:
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         if reader_left:
             return EXIT_BROKEN_PIPE
-        print(
-            f"{PROGRAM}: what it prints cannot be written ({error.strerror}); make room.",
-            file=sys.stderr,
-        )
+        with contextlib.suppress(OSError):  # it may be this that is full
+            print(
+                f"{PROGRAM}: what it prints cannot be written ({error.strerror}); make room.",
+                file=sys.stderr,
+            )
         return EXIT_WRONG_INPUT
 
 
