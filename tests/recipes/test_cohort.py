@@ -10,7 +10,12 @@ import numpy as np
 import pytest
 
 import napari_tractography as nt
-from napari_tractography.errors import FileError, InvalidParameterError, InvalidSeedsError
+from napari_tractography.errors import (
+    FileError,
+    InvalidFodError,
+    InvalidParameterError,
+    InvalidSeedsError,
+)
 from napari_tractography.geometry.grid import Grid
 from napari_tractography.model.cohorts import PhantomSubject, make_cohort
 from napari_tractography.recipes.edits import Edit
@@ -207,7 +212,7 @@ def test_what_selects_or_holds_peaks_is_tracked_in_the_whole(
 
 
 def test_what_is_wrong_is_told_with_the_subject(
-    cohort: nt.Cohort, folder: Path, parameters: nt.TrackingParameters
+    cohort: nt.Cohort, folder: Path, parameters: nt.TrackingParameters, tmp_path: Path
 ) -> None:
     with pytest.raises(InvalidSeedsError, match=r"^sub-._fod.*: All 1 seeds lie outside"):
         cohort.track(nt.Seeds.at([900.0, 0, 0]), parameters)
@@ -217,6 +222,9 @@ def test_what_is_wrong_is_told_with_the_subject(
         cohort.track(nt.Seeds.at(cohort.grid.centre_mm), min_streamlines=0)
     with pytest.raises(InvalidParameterError, match="max_memory_mb = 0"):
         nt.Cohort(list(cohort.fods), max_memory_mb=0)
+    nib.save(nib.Nifti1Image(np.zeros((4, 4, 4), np.float32), np.eye(4)), tmp_path / "map.nii")
+    with pytest.raises(InvalidFodError, match=r"map: map.nii has 3 dimensions"):
+        nt.Cohort([tmp_path / "map.nii", cohort.fods[0]])
     with pytest.raises(InvalidParameterError, match="no subjects"):
         nt.Cohort([])
     with pytest.raises(FileError, match="matches no file"):

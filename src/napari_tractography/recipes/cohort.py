@@ -9,6 +9,7 @@ scripts.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import logging
 import os
@@ -164,7 +165,8 @@ class _Subject:
         """The voxels of the FOD; of a file its header is read."""
         if isinstance(self._source, Fod):
             return self._source.grid
-        return fod_reader(self._source, look_later=True, **self._reading).grid
+        with self._named():
+            return fod_reader(self._source, look_later=True, **self._reading).grid
 
     @property
     def n_bytes(self) -> int:
@@ -178,12 +180,17 @@ class _Subject:
 
     def track(self, request: _Request, stop: NDArray[np.uint8]) -> _Tracked | None:
         """Track in the FOD of the subject; None when `stop`, (1,) uint8, was set meanwhile."""
+        with self._named(), self.lock:
+            inputs, whole = self._track(request, stop)
+            if whole is None:
+                return None
+            return _Tracked(inputs, whole, *self._brought(whole, request.recipe))
+
+    @contextlib.contextmanager
+    def _named(self) -> Iterator[None]:
+        """Put the subject before what is wrong with it."""
         try:
-            with self.lock:
-                inputs, whole = self._track(request, stop)
-                if whole is None:
-                    return None
-                return _Tracked(inputs, whole, *self._brought(whole, request.recipe))
+            yield
         except TractographyError as error:
             error.args = (f"{self.name}: {error}",)
             raise
