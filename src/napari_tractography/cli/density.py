@@ -34,8 +34,8 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--by-reason",
         action="store_true",
-        help="count ends by why streamlines ended there, of a .trk or .trx that track wrote, which "
-        "keep that: a map for each reason, OUT with its name",
+        help="count ends by why streamlines ended there, of a file such as .trx that track wrote, "
+        "which keeps that: a map for each reason, OUT with its name",
     )
 
 

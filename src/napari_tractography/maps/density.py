@@ -153,7 +153,7 @@ def ends_by_reason(source: Source, grid: Grid | Fod) -> dict[StopReason, NDArray
                 np.add.at(counts, tuple(voxels[inside & here].T), 1)
     if n and not found:
         raise InvalidTractogramError(
-            "These streamlines do not tell why they ended; track again and save as .trk or .trx, "
+            "These streamlines do not tell why they ended; track again and save as .trx, "
             "or use the tractogram that track returned."
         )
     if n and not n_inside:
