@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator
 from contextlib import closing, contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -41,11 +42,12 @@ def turntable(
     MissingPackageError when imageio or imageio-ffmpeg is not installed.
     """
     with needs_extra("movies", "Movies take"):
-        import imageio.v3  # noqa: F401
-        import imageio_ffmpeg  # noqa: F401
+        import imageio.v3 as imageio
+        import imageio_ffmpeg
 
     target = Path(path)
-    into = {".gif": _gif, ".mp4": _mp4}.get(target.suffix.lower())
+    writers = {".gif": partial(_gif, imageio), ".mp4": partial(_mp4, imageio_ffmpeg)}
+    into = writers.get(target.suffix.lower())
     if into is None:
         raise FileError(f"{target.name} does not end in .gif or .mp4; movies do.")
     if viewer.dims.ndisplay != 3:
@@ -91,24 +93,24 @@ def _off_the_screen(viewer: Any) -> Iterator[None]:
 
 
 @contextmanager
-def _gif(path: Path, _size: tuple[int, int]) -> Iterator[Callable[[NDArray[np.uint8]], None]]:
+def _gif(
+    imageio: Any, path: Path, _size: tuple[int, int]
+) -> Iterator[Callable[[NDArray[np.uint8]], None]]:
     """Yield what takes the frames of a GIF; its colours are chosen when all are there."""
-    import imageio.v3 as imageio
-
     frames: list[NDArray[np.uint8]] = []
     yield frames.append
     imageio.imwrite(path, frames, extension=".gif", duration=1000 / FRAMES_A_SECOND, loop=0)
 
 
 @contextmanager
-def _mp4(path: Path, size: tuple[int, int]) -> Iterator[Callable[[NDArray[np.uint8]], None]]:
+def _mp4(
+    imageio_ffmpeg: Any, path: Path, size: tuple[int, int]
+) -> Iterator[Callable[[NDArray[np.uint8]], None]]:
     """Yield what encodes a frame of an MP4, which all together may be larger than the memory.
 
     By the package that carries the encoder: imageio's own way to it leaves its pipes open. It does
     not tell of an encoder that ends early, as on a full disk, so that the frames are counted.
     """
-    import imageio_ffmpeg
-
     n_frames = 0
 
     def add(frame: NDArray[np.uint8]) -> None:
