@@ -153,8 +153,8 @@ def ends_by_reason(source: Source, grid: Grid | Fod) -> dict[StopReason, NDArray
                 np.add.at(counts, tuple(voxels[inside & here].T), 1)
     if n and not found:
         raise InvalidTractogramError(
-            "These streamlines do not tell why they ended; track again and save as .trx, "
-            "or use the tractogram that track returned."
+            "These streamlines do not tell why they ended; track again and save as .trx, or use "
+            "the tractogram that track returned."
         )
     if n and not n_inside:
         _warn_outside("No end of the %d streamlines lies in", n, counter.grid)

@@ -104,11 +104,12 @@ def _request(bundles: BundleList, bundle: OpenBundle) -> tuple[Request | None, b
 
 def _set_since_edited(bundles: BundleList, bundle: OpenBundle) -> list[str]:
     """Return in what settings differ from the run that is saved in place of them."""
-    wanted = bundles.session.wanted_of(bundle)
-    if wanted is None or bundle.state.edits is None:
+    if bundle.state.edits is None:  # what is set is what is saved
         return []
-    request, _ = _request(bundles, bundle)
-    return [] if request is None else replace(request, arrived=None).differences(wanted)
+    wanted, (request, _) = bundles.session.wanted_of(bundle), _request(bundles, bundle)
+    if wanted is None or request is None:
+        return []
+    return replace(request, arrived=None).differences(wanted)
 
 
 def file_source(bundle: OpenBundle, *, proven: bool = True, named: bool = True) -> TractogramFile:

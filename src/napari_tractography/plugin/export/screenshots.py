@@ -136,7 +136,7 @@ def _qt_image(picture: NDArray[np.uint8]) -> QImage:
 def enlarged(viewer: Any, scale: float) -> Iterator[None]:
     """Enlarge what is measured in pixels, which napari's scale leaves as it is: zoom and lines.
 
-    The width of lines is none of it: it is what a person chose, and a change of it could be undone.
+    Lines are drawn wider, and keep the width that a person chose: a change of that is a step.
     """
     camera = viewer.scene.camera
     zoom = camera.zoom
