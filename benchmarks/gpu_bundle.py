@@ -123,7 +123,7 @@ N_STORED = {"spot": 32_768, "twelve": 32_768, "all": 32_768, "brain": 40_000}
 N_CHECKED, N_EXACT = 2000, 500
 DROPPED_BITS = 3  # of the ten of a brain's half floats, whose noise would fill the file
 # Arrays that are not in the file, since backends fill them by what is.
-LEFT_OUT = ("coefficients", "masses", "tissues")
+LEFT_OUT = (*FodTable.filled, "tissues")
 
 
 @dataclass(frozen=True)
@@ -425,7 +425,7 @@ def _read(path: Path) -> dict[str, Run]:
             values |= {name: np.uint64(values[name]) for name in ("key_0", "key_1")}
         return kind(**values)
 
-    rows: dict[int, tuple[np.ndarray, np.ndarray]] = {}  # by FOD
+    rows: dict[int, dict[str, Any]] = {}  # by FOD
 
     def world(stored: dict[str, Any]) -> tuple[Any, Any]:
         """Return field and table."""
@@ -437,12 +437,10 @@ def _read(path: Path) -> dict[str, Run]:
         fod, change = (found(stored["field"][name]) for name in ("values", "change"))
         if id(fod) not in rows:
             rows[id(fod)] = empty_rows(*fod.shape, change.shape[1])
-        coefficients, masses = rows[id(fod)]
         field = part(
             Field,
             stored["field"],
-            coefficients=coefficients,
-            masses=masses,
+            **rows[id(fod)],
             shifts=tuple(found(stored["field"]["shifts"])),
         )
         lmax, is_asymmetric = degrees_of(fod.shape[1])

@@ -237,7 +237,7 @@ def machine(modules, libraries, monkeypatch):
 
     machine = modules["fake_cupy"].Machine(libraries[""])
     monkeypatch.setitem(sys.modules, "cupy", machine)
-    loaders = cuda_device.load_kernels, cuda_tables.load_kernel
+    loaders = cuda_device.load_kernels, cuda_tables.load_kernels
     for load in loaders:
         load.cache_clear()
     yield machine

@@ -12,6 +12,7 @@ from numba import njit
 
 from napari_tractography.runtime.compiling import checksum
 from napari_tractography.runtime.machine_code import KeptCode
+from napari_tractography.tracking.cpu import cells, crossings
 
 
 def kept(*modules: ModuleType, nogil: bool = False) -> Callable[[Callable[..., Any]], Any]:
@@ -25,3 +26,16 @@ def kept(*modules: ModuleType, nogil: bool = False) -> Callable[[Callable[..., A
         return dispatcher
 
     return decorate
+
+
+@kept(crossings)
+def look_around_everywhere(field, scratch):
+    """Find which voxels are among crossings; all rows are filled as they are needed."""
+    nx, ny, nz = field.voxel_rows.shape
+    for voxel in range(nx * ny * nz):
+        row = cells.row_of(field, voxel)
+        if row < field.values.shape[0]:
+            cells.ensure_row(field, scratch, row)
+            crossings.is_among_crossings(
+                field, scratch, row, voxel // (ny * nz), voxel // nz % ny, voxel % nz
+            )

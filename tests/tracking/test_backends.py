@@ -52,10 +52,10 @@ def machine(library, monkeypatch, tmp_path):
     monkeypatch.setattr(cuda_device, "_uploads", Uploads())
     monkeypatch.setattr(measuring, "performance", PerformanceModel(tmp_path / "costs.json"))
     monkeypatch.setattr(measuring, "started_gpus", set())
-    for load in (cuda_device.load_kernels, cuda_tables.load_kernel):
+    for load in (cuda_device.load_kernels, cuda_tables.load_kernels):
         load.cache_clear()
     yield fake
-    for load in (cuda_device.load_kernels, cuda_tables.load_kernel):
+    for load in (cuda_device.load_kernels, cuda_tables.load_kernels):
         load.cache_clear()
 
 

@@ -116,6 +116,38 @@ def crossing_fod(
     return Fod(values, np.eye(4) if affine is None else affine, name="crossings")
 
 
+def bundles_that_cross(
+    degrees: float, lmax: int = 8, *, affine=None, is_asymmetric: bool = False, seed=0
+) -> Fod:
+    r"""Two straight bundles that cross in the middle, 6 voxels thick, and some noise.
+
+    ::
+
+        = = _     _ = =      elsewhere there is no FOD
+            = = = =
+        = = ‾     ‾ = =
+    """
+    shape = np.array([40, 20, 10])
+    affine = np.diag([2.0, 2.0, 2.0, 1.0]) if affine is None else np.asarray(affine)
+    middle = (shape - 1) / 2
+    away = (np.moveaxis(np.indices(shape), 0, -1) - middle) @ affine[:3, :3].T
+    thick = 3.0 * np.linalg.norm(affine[:3, 1])
+    along = affine[:3, 0] / np.linalg.norm(affine[:3, 0])
+    beside = affine[:3, 1] - (affine[:3, 1] @ along) * along
+    beside /= np.linalg.norm(beside)
+    values = 0.0
+    for angle in np.deg2rad([-degrees / 2, degrees / 2]):
+        unit = np.cos(angle) * along + np.sin(angle) * beside
+        lobe = lobes(unit, lmax, is_asymmetric=is_asymmetric)
+        if is_asymmetric:
+            lobe = lobe + lobes(-unit, lmax, is_asymmetric=True)
+        inside = np.linalg.norm(np.cross(away, unit), axis=-1) < thick
+        values = values + inside[..., None] * lobe
+    noise = np.random.default_rng(seed).normal(size=values.shape)
+    values = values + 0.01 * noise * (values[..., :1] > 0)
+    return Fod(values, affine, name="two bundles")
+
+
 @dataclass(frozen=True)
 class BruteForce:
     """The FOD at one position, in float64, by the definition: interpolated, then clipped."""

@@ -273,7 +273,8 @@ class TrackingParameters:
         "turn along its wide side, and probabilistic ones draw directions no further along it from "
         "their axis than `lobe_deg`, without which it means nothing to them. The roundness is the "
         "curvature of the logarithm of the FOD along that side over that across, 1 of a single "
-        "bundle. 0 turns in all lobes.",
+        "bundle. Where what lies further on tells that two bundles cross, it may be up to 1. 0 "
+        "turns in all lobes.",
         by_fod="0.8",
     )
     samples: int = parameter(

@@ -88,6 +88,18 @@ LOBE_PROPOSALS = 32
 ASTRAY = np.float32(math.cos(math.radians(53.0)))
 STRIDE = np.float32(0.2)
 NO_SLOPE = np.float32(1e-30)  # what a slope and a bend are taken for that are 0
+# Of crossings, see cpu/crossings.py. What is known of a voxel: a bit for whether ways cross there,
+# and whether it is among crossings, neither of those before that was asked; or, from NOT_SEEN on,
+# no more than the number of the direction among `sphere_points` along which its FOD is largest.
+WAYS_CROSS, NOT_AMONG, AMONG_CROSSINGS, NOT_SEEN = 1, 2, 4, 6
+FEWEST_CROSSINGS = 2
+WAY_SAMPLES, WAY_STEP, WAY_PLANES = 8, 2, 6  # beside that in the voxel; voxels from one to the next
+WAY_VOXELS = WAY_SAMPLES // 2 * WAY_STEP
+WAY_TANGENT = np.float32(math.tan(math.radians(10.0)))
+WAY_COSINE = np.float32(math.cos(math.pi / WAY_PLANES))
+WAY_SINE = np.float32(math.sin(math.pi / WAY_PLANES))
+WAY_SHARE, WAY_EXCESS, WAY_PART = np.float32(0.65), np.float32(1.05), np.float32(0.15)
+TERMS = 4  # that are added side by side
 SURELY = np.float32(1.001)  # above the rounding of a sum and of what it is compared with
 ABOVE = np.float32(1.0 + 2.0**-9)  # so that rounding to a half float leaves it a bound
 # An FOD may have this many times its largest value on `sphere_points` between them: by Bernstein's
@@ -176,6 +188,7 @@ class Field(NamedTuple):
     change: np.ndarray  # (n_coefficients, n_padded) float32
     coefficients: np.ndarray  # (n_rows + 1, n_padded) uint16: half floats; after them, the bound
     masses: np.ndarray  # (n_rows + 1,) float32
+    crossings: np.ndarray  # (n_rows + 1,) uint16: see cpu/crossings.py
     to_voxel: np.ndarray  # (3, 4) float32
     # Of lmax + 1 float32, one more of an asymmetric FOD: see fields/polynomials.py.
     shifts: tuple[np.float32, ...]
@@ -286,6 +299,8 @@ class Scratch(NamedTuple):
     peak: np.ndarray  # (4,) float32: a direction and its amplitude
     mixed: np.ndarray  # (n_padded,) float32: coefficients
     half_floats: np.ndarray  # (n_padded,) uint16: the same as half floats
+    ways: np.ndarray  # (2, n_padded) float32: see cpu/crossings.py
+    way_rows: np.ndarray  # (WAY_SAMPLES,) int64
     # A direction and an amplitude for each lane; on the way there, see cpu/sphere/rings.py.
     tried: np.ndarray  # (5, n_lanes) float32
     # Unit vectors, one for each lane, and the cells of `Field.cells` in which they lie.
@@ -313,6 +328,8 @@ def new_scratch(n_points: int, n_padded: int, n_lanes: int) -> Scratch:
         peak=aligned(4, np.float32),
         mixed=aligned(n_padded, np.float32),
         half_floats=aligned(n_padded, np.uint16),
+        ways=aligned((2, n_padded), np.float32),
+        way_rows=aligned(WAY_SAMPLES, np.int64),
         tried=aligned((5, n_lanes), np.float32),
         located=aligned((3, n_lanes), np.float32),
         cells=aligned(n_lanes, np.uint32),

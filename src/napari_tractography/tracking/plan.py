@@ -160,6 +160,7 @@ def kernel_field(
         change=table.change,
         coefficients=table.coefficients,
         masses=table.masses,
+        crossings=table.crossings,
         to_voxel=table.to_voxel,
         shifts=tuple(shifts(table.lmax, table.is_asymmetric)),
         sphere_points=sphere_points(table.lmax, table.is_asymmetric),

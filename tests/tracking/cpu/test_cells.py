@@ -29,10 +29,22 @@ def sphere_of(fod):
 
 
 @kept(cells, nogil=True)
-def fill_rows(shifts, values, change, table, masses, points, amplitudes, mixed, half_floats):
+def fill_rows(
+    shifts, values, change, table, masses, crossings, points, amplitudes, mixed, half_floats
+):
     for row in range(len(values)):
         cells.fill_row(
-            shifts, values, change, table, masses, row, points, amplitudes, mixed, half_floats
+            shifts,
+            values,
+            change,
+            table,
+            masses,
+            crossings,
+            row,
+            points,
+            amplitudes,
+            mixed,
+            half_floats,
         )
 
 
@@ -46,6 +58,7 @@ def fill(table):
         field.change,
         table.coefficients,
         table.masses,
+        table.crossings,
         field.sphere_points,
         np.zeros(n_points, np.float32),
         np.zeros(n_padded, np.float32),

@@ -221,12 +221,13 @@ class Kernel:
 
     def __call__(self, grid, block, arguments, *, shared_mem=0):
         assert self.machine.device is not None
-        assert self.machine.stream is not None or self.name == cuda_tables.NAME
+        assert self.machine.stream is not None or self.name in cuda_tables.NAMES
         self.machine.launches.append((self.name, grid, block))
-        if self.name == cuda_tables.NAME:
+        if self.name in cuda_tables.NAMES:
             (rows,) = arguments
             assert rows.dtype == kernels.layout_in("Rows", kernels.source(cuda_tables.SOURCE))
-            self.machine.library.launch_rows(grid[0], block[0], pointer(rows))
+            which = cuda_tables.NAMES.index(self.name)
+            self.machine.library.launch_rows(which, grid[0], block[0], pointer(rows))
             return
         if block[0] > self.max_threads_per_block:
             raise CUDADriverError(1, "CUDA_ERROR_INVALID_VALUE: invalid argument")
@@ -351,6 +352,11 @@ class Machine:
     def zeros(self, shape, dtype):
         array = self.empty(shape, dtype)
         array.host[...] = 0
+        return array
+
+    def full(self, shape, value, dtype):
+        array = self.empty(shape, dtype)
+        array.host[...] = value
         return array
 
     def _lock_memory(self, n_bytes, flags):

@@ -15,6 +15,7 @@ from builds import built
 
 from napari_tractography.runtime.buffers import aligned
 from napari_tractography.streamlines.tractogram import Tractogram, tally_from_counts
+from napari_tractography.tracking import codes
 from napari_tractography.tracking.codes import START_GIVEN, VectorField
 from napari_tractography.tracking.cuda import source as kernels
 from napari_tractography.tracking.cuda import tables as cuda_tables
@@ -25,6 +26,7 @@ from napari_tractography.tracking.cuda.scheduler import (
     Sizing,
     run_devices,
 )
+from napari_tractography.tracking.tables.data import FodTable
 
 ENTRY = "host_entry.cpp"
 MOST_POINTS = 1 << 20  # of a batch
@@ -85,16 +87,20 @@ def rows_of(library, field, block=7) -> dict[str, np.ndarray]:
     arrays = {
         "coefficients": aligned((n_rows + 1, n_padded), np.uint16),
         "masses": np.zeros(n_rows + 1, np.float32),
+        "crossings": np.full(n_rows + 1, codes.NOT_AMONG, np.uint16),
+        "voxel_rows": np.ascontiguousarray(field.voxel_rows),
         "values": np.ascontiguousarray(field.values),
         "change": np.ascontiguousarray(field.change),
         "sphere_points": np.ascontiguousarray(field.sphere_points),
     }
     arrays["coefficients"][:] = 0
     addresses = {name: address(array) for name, array in arrays.items()}
-    rows = cuda_tables.pack_rows(addresses, n_rows, field.sphere_points.shape[1])
-    grid = n_rows // block + 2  # more threads than there is to do
-    library.launch_rows(grid, block, pointer(rows))
-    return {name: arrays[name] for name in ("coefficients", "masses")}
+    n_points, shape = field.sphere_points.shape[1], field.voxel_rows.shape
+    rows = cuda_tables.pack_rows(addresses, shape, n_rows, n_points, field.to_voxel)
+    for which, n in enumerate((n_rows, field.voxel_rows.size, field.voxel_rows.size)):
+        grid = n // block + 2  # more threads than there is to do
+        library.launch_rows(which, grid, block, pointer(rows))
+    return {name: arrays[name] for name in FodTable.filled}
 
 
 class HostDevice:

@@ -37,11 +37,16 @@ extern "C" void launch_between(int which, unsigned int grid, unsigned int block,
         }
 }
 
-extern "C" void launch_rows(unsigned int grid, unsigned int block, const Rows* rows)
+// One of fill_rows, follow_ways and look_around.
+extern "C" void launch_rows(int which, unsigned int grid, unsigned int block, const Rows* rows)
 {
     blockDim.x = block;
     for (blockIdx.x = 0; blockIdx.x < grid; blockIdx.x++)
-        for (threadIdx.x = 0; threadIdx.x < block; threadIdx.x++) fill_rows(*rows);
+        for (threadIdx.x = 0; threadIdx.x < block; threadIdx.x++) {
+            if (which == 0) fill_rows(*rows);
+            if (which == 1) follow_ways(*rows);
+            if (which == 2) look_around(*rows);
+        }
 }
 
 // The largest degree that the kernels are compiled for.

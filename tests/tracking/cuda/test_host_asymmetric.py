@@ -91,11 +91,11 @@ def test_the_backend_compiles_for_odd_degrees(
     monkeypatch.setitem(sys.modules, "cupy", machine)
     monkeypatch.setattr(cuda_device, "_uploads", Uploads())
     monkeypatch.setattr(pinned, "pool", BufferPool(allocate=pinned._allocate))
-    for load in (cuda_device.load_kernels, cuda_tables.load_kernel):
+    for load in (cuda_device.load_kernels, cuda_tables.load_kernels):
         load.cache_clear()
     plan = plan_of(fod, seeds_of(fod), short())
     found = Tractogram.concatenate(list(cuda.iter_chunks(plan)))
-    for load in (cuda_device.load_kernels, cuda_tables.load_kernel):
+    for load in (cuda_device.load_kernels, cuda_tables.load_kernels):
         load.cache_clear()
     assert found.digest() == on_cpu(plan).digest()
     assert len(machine.modules) == 2  # that of tables, too

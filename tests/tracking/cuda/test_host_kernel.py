@@ -12,7 +12,7 @@ import pytest
 from covering import covering_params
 from host import HostDevice, compile_for_host, pointer, track_on_host
 from plans import plan_of
-from toys import SKEWED, arc_fod, random_fod, straight_fod
+from toys import SKEWED, arc_fod, bundles_that_cross, random_fod, straight_fod
 
 from napari_tractography.fields.sh import MAX_LMAX
 from napari_tractography.files.fods import load_fod
@@ -414,6 +414,20 @@ def test_steps_by_the_slope_are_the_cpus_bit_for_bit(library, fod, seeds, algori
 
 
 # --------------------------------------------------------------------------------------- the parts
+
+
+@pytest.mark.parametrize("interpolation", ["nearest", "trilinear"])
+@pytest.mark.parametrize("algorithm", ["probabilistic", "transport"])
+def test_bits_agree_among_crossings(library, algorithm, interpolation):
+    fod = bundles_that_cross(25.0, 6)
+    parameters = TrackingParameters.for_fod(fod, algorithm=algorithm, interpolation=interpolation)
+    assert parameters.min_roundness > 0
+    plan = plan_of(fod, Seeds.in_sphere((0.0, 0.0, 0.0), 20.0, 200), parameters)
+    wanted = on_cpu(plan)
+    seen = plan.field.crossings
+    among = (seen >= codes.AMONG_CROSSINGS) & (seen < codes.NOT_SEEN)
+    assert 100 < among.sum() < 0.7 * len(seen)
+    assert_same(track_on_host(library, plan), wanted)
 
 
 def test_headers_have_the_constants_of_python_and_no_others():

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from host import compile_for_host, pointer, rows_of
-from kept_code import kept
-from toys import lobes, random_fod
+from kept_code import kept, look_around_everywhere
+from toys import bundles_that_cross, lobes, random_fod
 
 from napari_tractography.fields.polynomials import shifts
 from napari_tractography.model.fod import Fod
@@ -48,6 +48,7 @@ def fill_all(field, scratch):
             field.change,
             field.coefficients,
             field.masses,
+            field.crossings,
             row,
             field.sphere_points,
             scratch.amplitudes,
@@ -56,11 +57,29 @@ def fill_all(field, scratch):
         )
 
 
+def scratch_for(field):
+    return codes.new_scratch(field.sphere_points.shape[1], field.coefficients.shape[1], N_LANES)
+
+
+@pytest.mark.parametrize("is_asymmetric", [False, True])
+def test_the_same_voxels_are_among_crossings_as_on_the_cpu(tmp_path, is_asymmetric):
+    """Of voxels that are neither cubes nor along the axes, some without an FOD."""
+    lmax = 4 if is_asymmetric else 8
+    defines = (f"-DLMAX={lmax}", f"-DASYMMETRIC={int(is_asymmetric)}")
+    fod = bundles_that_cross(20.0, lmax, is_asymmetric=is_asymmetric)
+    field = kernel_field(build_table(fod), TrackingParameters())
+    found = rows_of(compile_for_host(tmp_path, *defines), field)
+    look_around_everywhere(field, scratch_for(field))
+    seen = field.crossings[:-1]
+    # Whether ways cross there, a bit, and whether it is among crossings, 4, or not, 2.
+    assert {2, 4, 5} <= {*seen.tolist()} <= {2, 3, 4, 5}
+    np.testing.assert_array_equal(found["crossings"], field.crossings)
+
+
 def test_rows_have_the_bits_of_the_cpu(library, lmax):
     field = kernel_field(build_table(difficult_fod(lmax)), TrackingParameters())
     found = rows_of(library, field)
-    scratch = codes.new_scratch(field.sphere_points.shape[1], field.coefficients.shape[1], N_LANES)
-    fill_all(field, scratch)
+    fill_all(field, scratch_for(field))
     bounds = field.coefficients[:, field.values.shape[1]].view(np.float16)
     assert (bounds == 0).sum() > 1  # in some voxels, and in the row without an FOD
     assert (bounds >= 0).all()

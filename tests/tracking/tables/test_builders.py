@@ -9,7 +9,7 @@ from toys import SKEWED, farthest_deg, random_fod
 from napari_tractography.fields.polynomials import change_of_basis
 from napari_tractography.model.fod import Fod
 from napari_tractography.runtime.buffers import CACHE_LINE, aligned
-from napari_tractography.tracking.codes import PADDING, POINTS_AT_ONCE, UNFILLED_BITS
+from napari_tractography.tracking.codes import NOT_AMONG, PADDING, POINTS_AT_ONCE, UNFILLED_BITS
 from napari_tractography.tracking.tables.builders import (
     LARGEST_HALF,
     bits_of_voxels,
@@ -33,7 +33,8 @@ def test_a_new_table_has_empty_rows_and_one_of_zeros_for_empty_voxels(lmax):
     assert table.masses[-1] == 0
     assert np.uint16(UNFILLED_BITS).view(np.float16) == -1
     assert not table.change[:, n:].any()
-    arrays = table.coefficients, table.masses, table.words
+    assert table.crossings[-1] == NOT_AMONG
+    arrays = table.coefficients, table.masses, table.crossings, table.words
     assert table.n_bytes == sum(array.nbytes for array in arrays)
 
 

@@ -18,7 +18,7 @@ import pytest
 import wasmtime
 from covering import covering_params
 from plans import plan_of
-from toys import SKEWED, arc_fod, crossing_fod, random_fod, random_vectors
+from toys import SKEWED, arc_fod, bundles_that_cross, crossing_fod, random_fod, random_vectors
 
 from napari_tractography.model.algorithms import ALGORITHMS
 from napari_tractography.model.fod import Fod
@@ -28,7 +28,12 @@ from napari_tractography.model.regions import Region
 from napari_tractography.model.seeds import Seeds
 from napari_tractography.model.tissues import CORTEX, DEEP, FLUID, LESION, WHITE, Tissues
 from napari_tractography.streamlines.tractogram import Tractogram
-from napari_tractography.tracking.codes import OF_VECTORS
+from napari_tractography.tracking.codes import (
+    AMONG_CROSSINGS,
+    NOT_AMONG,
+    NOT_SEEN,
+    OF_VECTORS,
+)
 from napari_tractography.tracking.cpu import cpu_backend as cpu
 from napari_tractography.tracking.plan import Plan
 from napari_tractography.tracking.wasm import modules, wasm_backend
@@ -144,13 +149,31 @@ def test_rows_of_the_table_have_the_bits_of_the_kernel(lmax: int) -> None:
     plan, other = (plan_of(fod, seeds, TrackingParameters(**BASE)) for _ in range(2))  # type: ignore[arg-type]
     by_kernel(other)
     table = plan.field._replace(
-        coefficients=plan.field.coefficients.copy(), masses=plan.field.masses.copy()
+        coefficients=plan.field.coefficients.copy(),
+        masses=plan.field.masses.copy(),
+        crossings=plan.field.crossings.copy(),
     )
     wasm_backend.fill_rows(table, lmax, is_asymmetric)
     rows = other.field.coefficients[:, fod.values.shape[1]].view(np.float16) >= 0
     assert rows.mean() > 0.9
     np.testing.assert_array_equal(table.coefficients[rows], other.field.coefficients[rows])
     np.testing.assert_array_equal(table.masses[rows], other.field.masses[rows])
+
+
+@pytest.mark.parametrize("algorithm", ["probabilistic", "transport"])
+def test_the_same_voxels_are_among_crossings(algorithm: str) -> None:
+    fod = bundles_that_cross(25.0)
+    parameters = TrackingParameters.for_fod(fod, algorithm=algorithm)
+    plan = plan_of(fod, Seeds.in_sphere((0.0, 0.0, 0.0), 20.0, 100), parameters)
+    assert_same(plan)
+    seen = plan.field.crossings
+    is_known = (seen >= NOT_AMONG) & (seen < NOT_SEEN)
+    filled = plan.field.coefficients.copy(), plan.field.masses.copy(), seen.copy()
+    names = ("coefficients", "masses", "crossings")
+    table = plan.field._replace(**dict(zip(names, filled, strict=True)))
+    wasm_backend.fill_rows(table, 8)
+    assert 0.2 < (seen[is_known] >= AMONG_CROSSINGS).mean() < 0.8
+    np.testing.assert_array_equal(table.crossings[is_known], seen[is_known])
 
 
 def test_masks_keep_it_in_and_seeds_may_lie_anywhere() -> None:

@@ -15,10 +15,12 @@ from scipy import ndimage
 from ...errors import InvalidParameterError
 from ...fields.input_kind import COEFFICIENTS
 from ...streamlines.tractogram import Tractogram
+from ...tracking.codes import WAY_VOXELS, Field
 from ...tracking.cuda import source
 from ...tracking.engine import make_plan
 from ...tracking.inputs import TrackingInput
 from ...tracking.plan import Plan
+from ...tracking.tables.data import FodTable
 from ...tracking.wasm.modules import SYMMETRIC as LMAXES
 from ...tracking.wasm.modules import code_of
 from ...tracking.wasm.wasm_backend import ALIGNED, BASE, POINTER, fill_rows
@@ -30,7 +32,7 @@ THRESHOLDS = (0.0, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05)
 READ_OR_WRITTEN = (
     "positions", "next", "next_block", "tally", "totals", "line_offsets", "points"
 )  # fmt: skip
-SHARED = ("voxel_rows", "coefficients", "masses", "sphere_points", "mask")  # by all angles
+SHARED = ("voxel_rows", *FodTable.filled, "sphere_points", "mask")  # by all angles
 BATCH = 4  # seeds that are tracked in one go: some milliseconds
 MARGIN = 4  # voxels around the streamlines, whose FOD is in the page too
 
@@ -176,18 +178,30 @@ def _batch_shapes(plan: Plan) -> dict[str, tuple[tuple[int, ...], str]]:
 
 
 def _rows(memory: _Memory, plan: Plan, around: NDArray[np.bool_]) -> tuple[dict[str, int], Any]:
-    """Put the FOD of voxels there; return the addresses, and the field of that part."""
+    """Put the FOD of voxels there; return the addresses, and the field of that part.
+
+    Whether they are among crossings is found from what lies around them, which is left out.
+    """
     field = plan.field
-    kept = np.unique(field.voxel_rows[around & (field.voxel_rows >= 0)])
-    coefficients = np.zeros((len(kept) + 1, field.coefficients.shape[1]), np.uint16)
-    masses = np.zeros(len(kept) + 1, np.float32)
-    coefficients[-1], masses[-1] = field.coefficients[-1], field.masses[-1]  # of no voxel
-    part = field._replace(values=field.values[kept], coefficients=coefficients, masses=masses)
-    fill_rows(part, plan.table.lmax)
-    numbers = np.full(len(field.values) + 1, -1, np.int32)
-    numbers[kept] = np.arange(len(kept))
-    part = part._replace(voxel_rows=numbers[field.voxel_rows])
+    box = np.ones((3, 3, 3), bool)
+    read = ndimage.binary_dilation(around, box, iterations=WAY_VOXELS + 1)
+    wide = _part(field, read)
+    fill_rows(wide, plan.table.lmax)
+    part = _part(wide, around)
     return {name: memory.put(getattr(part, name)) for name in SHARED}, part
+
+
+def _part(field: Field, chosen: NDArray[np.bool_]) -> Field:
+    """Return what of a field is of some voxels, (x, y, z) bool; its numbers are copies."""
+    kept = np.unique(field.voxel_rows[chosen & (field.voxel_rows >= 0)])
+    rows = np.append(kept, len(field.values))  # the last is of no voxel
+    numbers = np.full(len(field.values) + 1, -1, np.int32)  # -1 is that of the last, too
+    numbers[kept] = np.arange(len(kept))
+    return field._replace(
+        values=field.values[kept],
+        voxel_rows=numbers[field.voxel_rows],
+        **{name: getattr(field, name)[rows] for name in FodTable.filled},
+    )
 
 
 def _cone(

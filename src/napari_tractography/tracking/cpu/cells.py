@@ -84,7 +84,19 @@ def padded_length(shifts):
 
 
 @compiled
-def fill_row(shifts, values, change, table, masses, row, points, amplitudes, mixed, half_floats):
+def fill_row(
+    shifts,
+    values,
+    change,
+    table,
+    masses,
+    crossings,
+    row,
+    points,
+    amplitudes,
+    mixed,
+    half_floats,
+):
     """Fill one row of the table.
 
     Parameters
@@ -97,6 +109,8 @@ def fill_row(shifts, values, change, table, masses, row, points, amplitudes, mix
         Coefficients and bounds as half floats, see `FodTable`; the row is written.
     masses : (n_rows + 1,) float32
         Mean over the sphere of the non-negative amplitude; that of the row is written.
+    crossings : (n_rows + 1,) uint16
+        That of the row becomes NOT_SEEN, and more where the FOD is largest.
     row : int
     points : (3, n) float32
         Directions of the half sphere; of the whole for an asymmetric FOD.
@@ -118,10 +132,10 @@ def fill_row(shifts, values, change, table, masses, row, points, amplitudes, mix
         y = load_from(points, n_points + j)
         z = load_from(points, 2 * n_points + j)
         store_to(amplitudes, j, values_at(shifts, mixed, x, y, z))
-    value, j = largest_value(amplitudes, n_points)
+    value, largest = largest_value(amplitudes, n_points)
     bound = ZERO
     if value > ZERO:
-        x, y, z = points[0, j], points[1, j], points[2, j]
+        x, y, z = points[0, largest], points[1, largest], points[2, largest]
         px, py, pz, bound = climb(shifts, mixed, ZERO, ZERO, ONE, EVERYWHERE, ZERO, x, y, z, value)
         near = cosine_of(shifts, NEAR)
         opposite = -TWO if has_odd_degrees(shifts) else -near  # a lobe of its own, or the same
@@ -138,6 +152,7 @@ def fill_row(shifts, values, change, table, masses, row, points, amplitudes, mix
     for c in range(n_padded):
         if c != n_coefficients:
             table[row, c] = half_floats[c]
+    crossings[row] = codes.NOT_SEEN + largest
     masses[row] = sum_of_positive(amplitudes, n_points) / np.float32(n_points)
     publish()
     table[row, n_coefficients] = half_floats[n_coefficients]
@@ -153,6 +168,7 @@ def ensure_row(field, scratch, row):
             field.change,
             field.coefficients,
             field.masses,
+            field.crossings,
             row,
             field.sphere_points,
             scratch.amplitudes,

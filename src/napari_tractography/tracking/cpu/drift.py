@@ -153,7 +153,7 @@ def made_positive(settings, value, ga, gb, haa, hab, hbb, sa, sb):
 
 
 @inlined
-def keeps_its_side(settings, ga, ha, hb, sa):
+def keeps_its_side(roundness, ga, ha, hb, sa):
     """Tell where a lobe is so wide that a direction keeps its place along its wide side.
 
     As where two bundles cross at so small an angle that their lobes are one, wide in the plane of
@@ -163,7 +163,7 @@ def keeps_its_side(settings, ga, ha, hb, sa):
     of a round lobe: such a direction is of neither bundle.
     """
     own, wide, narrow = ga - sa, ZERO - ha, ZERO - hb
-    is_wide = (wide >= ZERO) & (wide < settings.min_roundness * narrow)
+    is_wide = (wide >= ZERO) & (wide < roundness * narrow)
     return is_wide & (own * own <= narrow)
 
 

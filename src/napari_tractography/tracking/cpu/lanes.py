@@ -134,6 +134,7 @@ class LaneState(NamedTuple):
     uy: np.ndarray
     uz: np.ndarray
     lobe: np.ndarray  # (15, N_LANES) float32: that it follows, see lobes.py
+    roundness: np.ndarray  # (N_LANES,) float32: of a lobe that does not count as wide
     heading: np.ndarray  # (3, N_LANES) float32: tangent at its last point, where steps are arcs
     # Where steps are adaptive: the next one and the length so far, mm.
     step: np.ndarray  # (N_LANES,) float32
@@ -199,7 +200,7 @@ class LaneState(NamedTuple):
 BUSY, FORCED, MOVED, AWAY, EXPECTED, SETTLED, CLIMBING, FADING, MIRRORED, WEIGHED = range(10)
 N_BEGUN, N_POINTS = 10, 11
 
-FLOATS = ("x", "y", "z", "ux", "uy", "uz", "step", "length", "max_length", "bound")
+FLOATS = ("x", "y", "z", "ux", "uy", "uz", "step", "length", "max_length", "bound", "roundness")
 INTS: tuple[str, ...] = ("voxel", "row", "steps", "max_steps", "cursor", "cursor_step")
 INTS += ("since_recorded", "reason", "next_voxel", "corner")
 WORDS = ("stream", "purpose", "n_proposals")

@@ -37,6 +37,7 @@ from ..codes import (
     UNIT_24,
 )
 from .cells import HALF, ONE, ZERO, load_half_floats, padded_length, to_voxel
+from .crossings import see_roundness
 from .deterministic import prepare
 from .draw import lanes_below_cone_mass, philox_block
 from .drift import adaptive_step, growth, keeps_its_side, log_fod, turned
@@ -93,6 +94,7 @@ def turn_directions(field, settings, scratch, state, n_corners, drawing):
     looks = n_corners > 1 and settings.look_ahead > ZERO
     if looks:
         slopes_in_space(field, scratch, state, work)
+    see_roundness(field, settings, scratch, state, work)
     low = NONE
     for first in range(0, N_LANES, CLIMBERS):
         some = work >> np.uint32(first) & SOME
@@ -161,6 +163,7 @@ def turn_some(field, settings, scratch, state, first, lanes, looks):
         # Else LONGEST_TURN would cut the noise, and directions would be distributed too narrowly.
         size = min(size_of_noise, ONE)
         longest = min(longest, MOST_NOISE / max(size, MOST_NOISE))
+    roundness = load_some(state.roundness, first)
     n_parts, time = parts_of(settings.gamma * filled_some(settings.step), longest)
     low, turning, part = NONE, lanes, 0
     while turning:
@@ -177,7 +180,7 @@ def turn_some(field, settings, scratch, state, first, lanes, looks):
                 where = some_booleans_of(lanes)
                 store_to(state.step, first, select(where, length, load_some(state.step, first)))
         turning &= bits_of(value > ZERO)
-        keeps = keeps_its_side(settings, ga, ha, hb, sa)
+        keeps = keeps_its_side(roundness, ga, ha, hb, sa)
         a = select(keeps, sa, ga) * growth(select(keeps, hb, ha), time)
         b = gb * growth(hb, time)
         if noise:

@@ -24,6 +24,7 @@ import numpy as np
 
 from ...runtime.compiling import inlined, kept
 from ..codes import ASTRAY, BULGE, LOBE_PROPOSALS, NO_SLOPE, STRIDE, UNIT_20
+from .crossings import see_roundness
 from .drift import keeps_its_side, made_positive
 from .lanes import CLIMBERS, N_LANES, booleans_of, load, load_from, load_some, some_booleans_of
 from .llvm import as_ints, bits_of, roots, select, to_floats
@@ -51,8 +52,9 @@ def begin_lobe(state, lane):
 
 
 @kept
-def see_lobes(field, settings, state, lanes):
+def see_lobes(field, settings, scratch, state, lanes):
     """Go on to the axes of this step, of a set of lanes, and look at their lobes there."""
+    see_roundness(field, settings, scratch, state, lanes)
     for first in range(0, N_LANES, CLIMBERS):
         some = lanes >> np.uint32(first) & SOME
         if some:
@@ -93,7 +95,7 @@ def see_some(field, settings, state, first, lanes):
         cosine * bz - sine * az,
     )
     ga, gb = cosine * ga + sine * gb, cosine * gb - sine * ga
-    wide = known & keeps_its_side(settings, ga, ha, hb, zero)
+    wide = known & keeps_its_side(load_some(state.roundness, first), ga, ha, hb, zero)
     store_strips(settings, state, first, where, wide, vx, vy, vz, ax, ay, az)
     a, b = select(wide, ZERO, stride(value * ga, ha)), stride(value * gb, hb)
     nx, ny, nz = vx + a * ax + b * bx, vy + a * ay + b * by, vz + a * az + b * bz

@@ -38,7 +38,7 @@ logger = logging.getLogger(__name__)
 # Threads a block to choose from; where several are equal, the first: what a small block holds is
 # free for the next batch soon after its last streamline.
 BLOCKS = (64, 32, 128, 256)
-ROWS = ("coefficients", "masses")  # tables that are filled on the GPU
+ROWS = ("coefficients", "masses", "crossings")  # tables that are filled on the GPU
 DOWNLOADED = ("line_offsets", "line_lengths", "line_reasons", "line_sources")
 
 
@@ -96,7 +96,7 @@ def _kernels_of(gpu: int, plan: Plan) -> dict[str, Any]:
     def load_beside() -> None:
         if table.kernel != VECTORS and not is_uploaded(gpu, plan):
             with import_cupy().cuda.Device(gpu):
-                tables.load_kernel(gpu, table.lmax, table.is_asymmetric)
+                tables.load_kernels(gpu, table.lmax, table.is_asymmetric)
 
     with ThreadPoolExecutor(1) as pool:
         beside = pool.submit(load_beside)
@@ -425,12 +425,24 @@ class CudaDevice:
         if gpu_of(field.masses) is not None:
             return {name: self._kept(gpu, getattr(field, name)) for name in ROWS}
 
-        def fill() -> tuple[Any, Any]:
-            self.uploaded_bytes += field.values.nbytes
-            degrees = plan.table.lmax, plan.table.is_asymmetric
-            return tables.fill_rows(gpu, *degrees, field.values, field.change, field.sphere_points)
+        # Before the rows: one upload does not wait for another.
+        voxel_rows = self._kept(gpu, field.voxel_rows)
 
-        return dict(zip(ROWS, _uploads.get(gpu, field.masses, fill), strict=True))
+        def fill() -> dict[str, Any]:
+            self.uploaded_bytes += field.values.nbytes
+            return tables.fill_rows(
+                gpu,
+                plan.table.lmax,
+                plan.table.is_asymmetric,
+                field.values,
+                field.change,
+                field.sphere_points,
+                voxel_rows,
+                field.to_voxel,
+            )
+
+        filled: dict[str, Any] = _uploads.get(gpu, field.masses, fill)
+        return filled
 
     def _kept(self, gpu: int, array: NDArray[Any]) -> Any:
         """Return a table on the GPU, where it stays for the next run."""

@@ -118,10 +118,10 @@ DEVICE LogFod log_fod(const Settings& settings, const AnyFod& fod, float ux, flo
 
 // Tell whether a lobe is so wide that a direction keeps its place along its wide side; see
 // keeps_its_side() of cpu/drift.py.
-DEVICE bool keeps_its_side(const Settings& settings, float ga, float ha, float hb, float sa)
+DEVICE bool keeps_its_side(float roundness, float ga, float ha, float hb, float sa)
 {
     float own = ga - sa, wide = 0.0f - ha, narrow = 0.0f - hb;
-    return wide >= 0.0f && wide < settings.min_roundness * narrow && own * own <= narrow;
+    return wide >= 0.0f && wide < roundness * narrow && own * own <= narrow;
 }
 
 // A unit vector turned along a tangent by its length, `angle`, but by no more than LONGEST_TURN.

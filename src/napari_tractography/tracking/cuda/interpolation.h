@@ -9,6 +9,10 @@
 #ifndef ENSURE_ROW
 #define ENSURE_ROW(row)
 #endif
+// And before it is asked whether the voxel of an interpolant's row is among crossings.
+#ifndef ENSURE_CROSSING
+#define ENSURE_CROSSING(field, interpolant)
+#endif
 
 // Map RAS+ mm to the voxel coordinates of a (3, 4) matrix.
 DEVICE void to_voxel(const float* matrix, float x, float y, float z, float& vx, float& vy,

@@ -49,6 +49,7 @@ DEVICE int langevin_direction(const Field& field, const Settings& settings,
         longest = longest < most ? longest : most;
     }
     int n_parts = (int)ceilf(left / longest);
+    float roundness = roundness_at(field, settings, interpolant);
     float time = left / (float)(n_parts > 1 ? n_parts : 1);
 #pragma unroll 1
     for (int part = 0; part < n_parts; part++) {
@@ -56,7 +57,7 @@ DEVICE int langevin_direction(const Field& field, const Settings& settings,
             f = log_fod(settings, own_fod(), ux, uy, uz, s);
             if (!(f.value > 0.0f)) break;
         }
-        bool keeps = keeps_its_side(settings, f.ga, f.ha, f.hb, f.sa);
+        bool keeps = keeps_its_side(roundness, f.ga, f.ha, f.hb, f.sa);
         float a = (keeps ? f.sa : f.ga) * growth(keeps ? f.hb : f.ha, time);
         float b = f.gb * growth(f.hb, time);
         if (settings.algorithm == DIFFUSION) {

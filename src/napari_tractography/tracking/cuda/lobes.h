@@ -112,8 +112,17 @@ DEVICE Vector point_of_strip(const Settings& settings, const Strip& strip, unsig
     return v;
 }
 
-// Go on to the axis of this step, and look at the lobe there.
-DEVICE void see_lobe(const Settings& settings, const StreamlineState& state)
+// How round a lobe is to be where a line is, else it counts as wide: among crossings, all do.
+DEVICE float roundness_at(const Field& field, const Settings& settings, const Interpolant& interpolant)
+{
+    if (!(settings.min_roundness > 0.0f)) return settings.min_roundness;
+    ENSURE_CROSSING(field, interpolant);
+    return field.crossings[interpolant.row] >= AMONG_CROSSINGS ? 1.0f : settings.min_roundness;
+}
+
+// Go on to the axis of this step, and look at the lobe there, which counts as wide unless it is so
+// round.
+DEVICE void see_lobe(const Settings& settings, const StreamlineState& state, float roundness)
 {
     Lobe& lobe = common().lobe;
     int lane = lane_of();
@@ -135,7 +144,7 @@ DEVICE void see_lobe(const Settings& settings, const StreamlineState& state)
         Vector wide_axis = {c * t.ax + e * t.bx, c * t.ay + e * t.by, c * t.az + e * t.bz};
         Vector other = {c * t.bx - e * t.ax, c * t.by - e * t.ay, c * t.bz - e * t.az};
         float ga = c * s.ga + e * s.gb, gb = c * s.gb - e * s.ga;
-        bool wide = keeps_its_side(settings, ga, p.ha, p.hb, 0.0f);
+        bool wide = keeps_its_side(roundness, ga, p.ha, p.hb, 0.0f);
         if (wide) strip = strip_of(settings, Vector{state.ux, state.uy, state.uz}, v, wide_axis);
         float a = wide ? 0.0f : stride(value * ga, p.ha), b = stride(value * gb, p.hb);
         float x = v.x + a * wide_axis.x + b * other.x, y = v.y + a * wide_axis.y + b * other.y;

@@ -46,6 +46,7 @@ TABLES = (
     "voxel_rows",
     "coefficients",
     "masses",
+    "crossings",
     "sphere_points",
     "cone_points",
     "quadrature_points",

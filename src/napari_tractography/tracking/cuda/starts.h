@@ -38,7 +38,9 @@ DEVICE int arrive(const Field& field, const Settings& settings, Interpolant& int
 //
 // First directions are drawn, whatever the algorithm, by what also draws the next ones: so it is
 // compiled once.
-DEVICE void prepare_choice(const Settings& settings, StreamlineState& state, const float* seed_direction)
+DEVICE void prepare_choice(const Field& field, const Settings& settings,
+                           const Interpolant& interpolant, StreamlineState& state,
+                           const float* seed_direction)
 {
     bool starts = state.purpose == PURPOSE_START;
     if (starts && settings.start == START_GIVEN) {
@@ -48,7 +50,8 @@ DEVICE void prepare_choice(const Settings& settings, StreamlineState& state, con
         state.task = FIND_PEAK;
     } else {
         state.task = starts || settings.algorithm == PROBABILISTIC ? PROPOSE : CHOOSE;
-        if (settings.lobe_cosine > 0.0f && !starts) see_lobe(settings, state);
+        if (settings.lobe_cosine > 0.0f && !starts)
+            see_lobe(settings, state, roundness_at(field, settings, interpolant));
     }
 }
 

@@ -13,9 +13,20 @@ struct Rows {
     const float* sphere_points;    // (3, n_points)
     unsigned short* coefficients;  // (n_rows + 1, N_PADDED)
     float* masses;                 // (n_rows + 1,)
+    unsigned short* crossings;     // (n_rows + 1,): see cpu/crossings.py
+    const int* voxel_rows;         // (nx, ny, nz), -1 where there is none
     long long n_rows;
     int n_points;
+    int nx;
+    int ny;
+    int nz;
+    float to_voxel[12];  // (3, 4): RAS+ mm to voxel coordinates
 };
+
+// Where the coefficients of a row are.
+#ifndef VALUES_OF
+#define VALUES_OF(rows, row) ((rows).values + (row) * N_COEFFICIENTS)
+#endif
 
 DEVICE Vector point(const Rows& rows, int j)
 {
@@ -27,7 +38,7 @@ DEVICE Vector point(const Rows& rows, int j)
 // Write the coefficients of a row, rounded to half floats, and return them as they are read.
 DEVICE Fod write_coefficients(const Rows& rows, long long row)
 {
-    const float* values = rows.values + row * N_COEFFICIENTS;
+    const float* values = VALUES_OF(rows, row);
     unsigned short* target = rows.coefficients + row * N_PADDED;
     Fod fod;
 #pragma unroll
@@ -83,5 +94,243 @@ extern "C" __global__ void fill_rows(const Rows rows)
         }
     }
     rows.coefficients[row * N_PADDED + N_COEFFICIENTS] = to_half(bound * ABOVE);
+    rows.crossings[row] = (unsigned short)(NOT_SEEN + best_index);
     rows.masses[row] = sum.partial[LEVELS] / (float)rows.n_points;
+}
+
+// The FOD of a row, as it is read from the table.
+DEVICE Fod fod_of_row(const Rows& rows, long long row)
+{
+    const unsigned short* halves = rows.coefficients + row * N_PADDED;
+    Fod fod;
+#pragma unroll
+    for (int c = 0; c < N_COEFFICIENTS; c++) fod.coefficients[c] = from_half(halves[c]);
+    return fod;
+}
+
+// What the FOD's own coefficients are multiplied by for the FOD along a unit vector.
+struct Weights {
+    float numbers[N_COEFFICIENTS];
+};
+
+SELDOM void weigh(const float* change, float x, float y, float z, Weights* weights)
+{
+    // The polynomials by which coefficients of the table are multiplied.
+    float terms[N_PADDED], w = z * z;
+    int at = 0;
+    for (int largest = LMAX; largest >= (ASYMMETRIC ? LMAX - 1 : LMAX); largest--) {
+        float re = 1.0f, im = 0.0f;
+        for (int m = 0; m <= largest; m++) {
+            float v = w - shift_of(m), factor = (largest - m) & 1 ? z : 1.0f;
+            int n = (largest - m) / 2 + 1;
+            for (int power = n - 1; power >= 0; power--) {
+                if (m == 0) {
+                    terms[at + power] = factor;
+                } else {
+                    terms[at + 2 * power] = factor * re;
+                    terms[at + 2 * power + 1] = factor * im;
+                }
+                factor = factor * v;
+            }
+            at += m == 0 ? n : 2 * n;
+            float next = m == 0 ? x : x * re - y * im;
+            im = m == 0 ? y : x * im + y * re;
+            re = next;
+        }
+    }
+    for (int c = N_COEFFICIENTS; c < N_PADDED; c++) terms[c] = 0.0f;
+#pragma unroll 1
+    for (int k = 0; k < N_COEFFICIENTS; k++) {
+        const float* row = change + k * N_PADDED;
+        float sums[PADDING];
+#pragma unroll
+        for (int lane = 0; lane < PADDING; lane++) sums[lane] = row[lane] * terms[lane];
+#pragma unroll 1
+        for (int c = PADDING; c < N_PADDED; c += PADDING)
+#pragma unroll
+            for (int lane = 0; lane < PADDING; lane++)
+                sums[lane] = sums[lane] + row[c + lane] * terms[c + lane];
+#pragma unroll
+        for (int half = PADDING / 2; half > 0; half /= 2)
+#pragma unroll
+            for (int lane = 0; lane < half; lane++) sums[lane] = sums[lane] + sums[lane + half];
+        weights->numbers[k] = sums[0];
+    }
+}
+
+// The non-negative FOD of a voxel along a direction.
+DEVICE float amplitude(const float* values, const Weights& weights)
+{
+    enum { REST = N_COEFFICIENTS / TERMS * TERMS };
+    float sums[TERMS];
+#pragma unroll
+    for (int term = 0; term < TERMS; term++) sums[term] = 0.0f;
+#pragma unroll 1
+    for (int k = 0; k < REST; k += TERMS)
+#pragma unroll
+        for (int term = 0; term < TERMS; term++)
+            sums[term] = sums[term] + values[k + term] * weights.numbers[k + term];
+#pragma unroll
+    for (int half = TERMS / 2; half > 0; half /= 2)
+#pragma unroll
+        for (int term = 0; term < half; term++) sums[term] = sums[term] + sums[term + half];
+    float total = sums[0];
+#pragma unroll
+    for (int k = REST; k < N_COEFFICIENTS; k++) total = total + values[k] * weights.numbers[k];
+    return total > 0.0f ? total : 0.0f;
+}
+
+// The sums of the FOD along the top, and along a way, in the voxels of that; and the FOD along the way
+// in the voxel itself.
+struct Sums {
+    float top, way, own;
+};
+
+// A voxel, and of its highest lobe the top, and what the FOD along that is made by.
+struct Top {
+    long long row;
+    int ix, iy, iz;
+    Vector v;
+    Weights weights;
+};
+
+DEVICE long long row_at(const Rows& rows, int x, int y, int z)
+{
+    if (x < 0 || y < 0 || z < 0 || x >= rows.nx || y >= rows.ny || z >= rows.nz) return -1;
+    return rows.voxel_rows[((long long)x * rows.ny + y) * rows.nz + z];
+}
+
+DEVICE Sums sums_along(const Rows& rows, const Top& top, const Vector& d)
+{
+    const float* m = rows.to_voxel;
+    Vector v = normalised(m[0] * d.x + m[1] * d.y + m[2] * d.z, m[4] * d.x + m[5] * d.y + m[6] * d.z,
+                          m[8] * d.x + m[9] * d.y + m[10] * d.z);
+    Weights way;
+    weigh(rows.change, d.x, d.y, d.z, &way);
+    const float* values = VALUES_OF(rows, top.row);
+    float own = amplitude(values, way);
+    Sums sums = {amplitude(values, top.weights), own, own};
+#pragma unroll 1
+    for (int number = 0; number < WAY_SAMPLES; number++) {
+        enum { HALF = WAY_SAMPLES / 2 };
+        float ahead = (float)(WAY_STEP * (number < HALF ? number + 1 : HALF - 1 - number));
+        long long row = row_at(rows, top.ix + (int)floorf(ahead * v.x + 0.5f),
+                               top.iy + (int)floorf(ahead * v.y + 0.5f),
+                               top.iz + (int)floorf(ahead * v.z + 0.5f));
+        if (row < 0) continue;
+        values = VALUES_OF(rows, row);
+        sums.top = sums.top + amplitude(values, top.weights);
+        sums.way = sums.way + amplitude(values, way);
+    }
+    return sums;
+}
+
+// The direction of the way that a tangent of the top leads to, or the opposite of that.
+DEVICE Vector beside(const Vector& v, float far, float ax, float ay, float az)
+{
+    return normalised(v.x + far * ax, v.y + far * ay, v.z + far * az);
+}
+
+// Tell whether two ways cross in a voxel whose row is filled; twin of ways_cross() of
+// cpu/crossings.py, where the method is explained.
+SELDOM bool ways_cross(const Rows* table, long long row, int ix, int iy, int iz)
+{
+    const Rows& rows = *table;
+    Fod fod = fod_of_row(rows, row);
+    Vector first = point(rows, rows.crossings[row] - NOT_SEEN);
+    if (!(value_at(fod, first.x, first.y, first.z) > 0.0f)) return false;
+    Peak peak = climb_from(fod, first.x, first.y, first.z);
+    Top top;
+    top.row = row;
+    top.ix = ix;
+    top.iy = iy;
+    top.iz = iz;
+    top.v = {peak.x, peak.y, peak.z};
+    weigh(rows.change, peak.x, peak.y, peak.z, &top.weights);
+    const float highest = amplitude(VALUES_OF(rows, row), top.weights);
+    const float least = WAY_SHARE * (float)(WAY_SAMPLES + 1) * highest;
+    if (!(sums_along(rows, top, top.v).way > least)) return false;
+    Tangents t = tangents_of(peak.x, peak.y, peak.z);
+#pragma unroll 1
+    for (int plane = 0; plane < WAY_PLANES; plane++) {
+        Sums one = sums_along(rows, top, beside(top.v, WAY_TANGENT, t.ax, t.ay, t.az)), two = {};
+        if (one.way > least) two = sums_along(rows, top, beside(top.v, -WAY_TANGENT, t.ax, t.ay, t.az));
+        if (two.way > least) {
+            Sums three = sums_along(rows, top, beside(top.v, WAY_TANGENT, t.bx, t.by, t.bz));
+            Sums four = sums_along(rows, top, beside(top.v, -WAY_TANGENT, t.bx, t.by, t.bz));
+            float tops = three.top + four.top, ways = three.way + four.way;
+            float owns = three.own + four.own, fewer = one.top < two.top ? one.top : two.top;
+            if (fewer * ways > 0.0f && owns > 0.0f) {
+                float excess = one.way * tops / (one.top * ways);
+                float other = two.way * tops / (two.top * ways);
+                excess = other < excess ? other : excess;
+                float width = (one.own + two.own) / owns;
+                if (excess > WAY_EXCESS && width - 1.0f > WAY_PART * (excess - 1.0f)) return true;
+            }
+        }
+        Tangents old = t;
+        t.ax = WAY_COSINE * old.ax + WAY_SINE * old.bx;
+        t.ay = WAY_COSINE * old.ay + WAY_SINE * old.by;
+        t.az = WAY_COSINE * old.az + WAY_SINE * old.bz;
+        t.bx = WAY_COSINE * old.bx - WAY_SINE * old.ax;
+        t.by = WAY_COSINE * old.by - WAY_SINE * old.ay;
+        t.bz = WAY_COSINE * old.bz - WAY_SINE * old.az;
+    }
+    return false;
+}
+
+// What is done before it is asked whether ways cross in a voxel: on a GPU all are seen by then.
+#ifndef ENSURE_WAYS
+#define ENSURE_WAYS(rows, row, ix, iy, iz)
+#endif
+
+// Every other voxel is looked at; others have no crossing of their own.
+DEVICE bool is_looked_at(int ix, int iy, int iz)
+{
+    return !((ix + iy + iz) & 1);
+}
+
+// Tell whether a voxel is among crossings.
+DEVICE bool is_among_crossings(const Rows& rows, int ix, int iy, int iz)
+{
+    int n_crossings = 0;
+#pragma unroll 1
+    for (int number = 0; number < 27; number++) {
+        int x = ix + number / 9 - 1, y = iy + number / 3 % 3 - 1, z = iz + number % 3 - 1;
+        long long row = row_at(rows, x, y, z);
+        if (row < 0 || !is_looked_at(x, y, z)) continue;
+        ENSURE_WAYS(rows, row, x, y, z);
+        n_crossings += rows.crossings[row] & WAYS_CROSS;
+    }
+    return n_crossings >= FEWEST_CROSSINGS;
+}
+
+// The row of a voxel that a thread is for, or -1; and where the voxel is.
+DEVICE long long row_of_thread(const Rows& rows, int& ix, int& iy, int& iz)
+{
+    long long voxel = (long long)blockIdx.x * blockDim.x + threadIdx.x;
+    iz = (int)(voxel % rows.nz);
+    iy = (int)(voxel / rows.nz % rows.ny);
+    ix = (int)(voxel / rows.nz / rows.ny);
+    return ix < rows.nx ? rows.voxel_rows[voxel] : -1;
+}
+
+// Find where two ways cross, by one thread a voxel, once all rows are filled; and then which voxels are
+// among crossings.
+extern "C" __global__ void follow_ways(const Rows rows)
+{
+    int ix, iy, iz;
+    long long row = row_of_thread(rows, ix, iy, iz);
+    if (row < 0) return;
+    bool cross = is_looked_at(ix, iy, iz) && ways_cross(&rows, row, ix, iy, iz);
+    rows.crossings[row] = cross ? WAYS_CROSS : 0;
+}
+
+extern "C" __global__ void look_around(const Rows rows)
+{
+    int ix, iy, iz;
+    long long row = row_of_thread(rows, ix, iy, iz);
+    if (row < 0) return;
+    int among = is_among_crossings(rows, ix, iy, iz) ? AMONG_CROSSINGS : NOT_AMONG;
+    rows.crossings[row] = (unsigned short)(among | (rows.crossings[row] & WAYS_CROSS));
 }

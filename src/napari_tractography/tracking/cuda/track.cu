@@ -457,7 +457,8 @@ extern "C" __global__ void track_streamlines(const __grid_constant__ Field field
                 if (reason)
                     end(state, reason);
                 else if (!tries)
-                    prepare_choice(settings, state, batch.seed_directions + 3ll * state.seed);
+                    prepare_choice(field, settings, interpolant, state,
+                                   batch.seed_directions + 3ll * state.seed);
             }
         } while (settings.curved && only_tries(state, n_active));
 #ifndef VECTORS

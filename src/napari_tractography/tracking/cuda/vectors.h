@@ -274,7 +274,8 @@ DEVICE int direction_among(const Field& field, const Settings& settings,
     return 0;
 }
 
-DEVICE void prepare_choice(const Settings&, StreamlineState& state, const float*)
+DEVICE void prepare_choice(const Field&, const Settings&, const Interpolant&,
+                           StreamlineState& state, const float*)
 {
     state.task = CHOOSE;
 }

@@ -37,15 +37,13 @@ def build_table(fod: Fod) -> FodTable:
     """Make the table of an FOD, its rows empty."""
     n_rows, n_coefficients = fod.values.shape
     change = padded_change(fod)
-    coefficients, masses = empty_rows(n_rows, n_coefficients, change.shape[1])
     scale = suitable_scale(fod.values, change, fod.lmax, fod.is_asymmetric)
     return FodTable(
         voxel_rows=fod.voxel_rows,
         words=words_of(fod.voxel_rows),
         values=fod.values,
         change=change * scale,
-        coefficients=coefficients,
-        masses=masses,
+        **empty_rows(n_rows, n_coefficients, change.shape[1]),
         to_voxel=to_voxel_matrix(fod),
         lmax=fod.lmax,
         is_asymmetric=fod.is_asymmetric,

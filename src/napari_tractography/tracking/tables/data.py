@@ -6,27 +6,27 @@ Made by :mod:`.builders`; read by the plan and through it by the kernels.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ...fields.input_kind import COEFFICIENTS
 from ...runtime.buffers import aligned
-from ..codes import UNFILLED_BITS
+from ..codes import NOT_AMONG, UNFILLED_BITS
 
 
 @dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
 class FodTable:
     """The FOD of every non-empty voxel, ready for evaluation at any direction.
 
-    Rows of `coefficients` and `masses` are filled when a streamline first comes near, or
-    all at once where the FOD lies on a GPU; there the arrays with a row a voxel lie, too.
+    Rows of `coefficients`, `masses` and `crossings` are filled when a streamline first comes near,
+    or all at once where the FOD lies on a GPU; there the arrays with a row a voxel lie, too.
     """
 
     kernel: ClassVar[str] = COEFFICIENTS
     shared: ClassVar[tuple[str, ...]] = ("voxel_rows", "words", "values")
-    filled: ClassVar[tuple[str, ...]] = ("coefficients", "masses")
+    filled: ClassVar[tuple[str, ...]] = ("coefficients", "masses", "crossings")
 
     # (x, y, z) int32: row of each voxel in the arrays below, -1 where it is empty.
     voxel_rows: NDArray[np.int32]
@@ -45,6 +45,8 @@ class FodTable:
     coefficients: NDArray[np.uint16]
     # (n_rows + 1,) float32: mean over the sphere of the non-negative amplitude.
     masses: NDArray[np.float32]
+    # (n_rows + 1,) uint16: whether bundles cross there, see cpu/crossings.py.
+    crossings: NDArray[np.uint16]
     to_voxel: NDArray[np.float32]  # (3, 4) float32: RAS+ mm to voxel coordinates
     lmax: int  # largest degree
     is_asymmetric: bool  # whether there are odd degrees, too
@@ -58,21 +60,21 @@ class FodTable:
     @property
     def n_bytes(self) -> int:
         """Memory of the table in bytes, without the FOD's own arrays."""
-        return self.coefficients.nbytes + self.masses.nbytes + self.words.nbytes
+        filled = sum(getattr(self, name).nbytes for name in self.filled)
+        return int(filled + self.words.nbytes)
 
     def unfilled(self) -> FodTable:
         """Return it with rows of their own that are not filled yet."""
         n_rows, n_coefficients = self.values.shape
-        coefficients, masses = empty_rows(n_rows, n_coefficients, self.change.shape[1])
-        return replace(self, coefficients=coefficients, masses=masses)
+        return replace(self, **empty_rows(n_rows, n_coefficients, self.change.shape[1]))
 
 
-def empty_rows(
-    n_rows: int, n_coefficients: int, n_padded: int
-) -> tuple[NDArray[np.uint16], NDArray[np.float32]]:
-    """Return `coefficients` and `masses` of a :class:`FodTable`, none of whose rows is filled."""
+def empty_rows(n_rows: int, n_coefficients: int, n_padded: int) -> dict[str, Any]:
+    """Return what is `filled` of a :class:`FodTable`, none of whose rows is."""
     coefficients = aligned((n_rows + 1, n_padded), np.uint16, None)
     coefficients[:, n_coefficients] = UNFILLED_BITS
     masses = np.empty(n_rows + 1, np.float32)
+    crossings = np.empty(n_rows + 1, np.uint16)
     coefficients[-1] = masses[-1] = 0
-    return coefficients, masses
+    crossings[-1] = NOT_AMONG
+    return {"coefficients": coefficients, "masses": masses, "crossings": crossings}

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from ...geometry.grid import Grid
 from ...model.fod import Fod
 from ...model.parameters import LONGEST_ADAPTIVE, TrackingParameters
-from ..codes import UNFILLED_BITS
+from ..codes import UNFILLED_BITS, WAY_VOXELS
 from .builders import padded_change, suitable_scale, to_voxel_matrix, words_of
 from .cache import provide_table
 from .data import FodTable, empty_rows
@@ -60,14 +60,12 @@ class LocalTable:
         change = padded_change(fod)
         scale = suitable_scale(fod.values, change, fod.lmax, fod.is_asymmetric)
         nothing = np.empty((0, change.shape[0]), np.float32)
-        coefficients, masses = empty_rows(0, *change.shape)
         self._none = self._table = FodTable(
             voxel_rows=_rows_for_their_shape(fod.grid.shape),
             words=np.zeros_like(self._all_words),
             values=nothing,
             change=change * scale,
-            coefficients=coefficients,
-            masses=masses,
+            **empty_rows(0, *change.shape),
             to_voxel=to_voxel_matrix(fod),
             lmax=fod.lmax,
             is_asymmetric=fod.is_asymmetric,
@@ -115,9 +113,6 @@ class LocalTable:
     def keep_near(self, points_mm: NDArray[np.float32], rings: int) -> None:
         """Forget all voxels but those around points, see :meth:`read_near`."""
         self._rearrange(self._is_here & _dilated(self._bricks_of(points_mm), rings + 1))
-        at_edge = _dilated(~self._is_here, rings)[self._brick_of(self._voxels)]
-        # As if no streamline had come near: what is beyond is no longer there.
-        self._table.coefficients[:-1][at_edge, self._table.values.shape[1]] = UNFILLED_BITS
 
     def _add(self, needed: NDArray[np.bool_]) -> bool:
         missing = needed & ~self._is_here
@@ -137,17 +132,15 @@ class LocalTable:
         rows[order] = np.arange(len(order))
         of_kept, of_new = rows[: len(kept)], rows[len(kept) :]
         values = np.empty((len(voxels), old.values.shape[1]), np.float32)
-        coefficients, masses = empty_rows(len(voxels), *old.change.shape)
         values[of_kept], values[of_new] = old.values[kept], self._read(new)
-        coefficients[of_kept], masses[of_kept] = old.coefficients[kept], old.masses[kept]
+        # All rows are filled anew: what was seen from them of others may have been missing.
+        filled = empty_rows(len(voxels), *old.change.shape)
         self._is_here, self._voxels = bricks, voxels[order]
         words = np.zeros_like(old.words)
         np.bitwise_or.at(words[:, 0], self._voxels >> 6, _bits(self._voxels))
         counts = np.bincount(self._voxels >> 6, minlength=len(words))
         words[1:, 1] = np.cumsum(counts)[:-1]
-        self._take(
-            replace(old, words=words, values=values, coefficients=coefficients, masses=masses)
-        )
+        self._take(replace(old, words=words, values=values, **filled))
 
     def _take(self, table: FodTable) -> None:
         self._table = table
@@ -177,7 +170,8 @@ def rings_of(grid: Grid, parameters: TrackingParameters) -> int:
     """Return how many bricks around a row that is filled hold all that is read next.
 
     From a position whose row is filled, or that of a corner of its cell, a streamline steps on or
-    looks ahead, and reads the corners of the cell there.
+    looks ahead, and reads the corners of the cell there. Whether a voxel is among crossings is told
+    by what lies around it.
     """
     farthest_mm = max(
         parameters.step_mm
@@ -185,7 +179,10 @@ def rings_of(grid: Grid, parameters: TrackingParameters) -> int:
         parameters.look_ahead_mm,
     )
     voxels_a_mm = float(np.linalg.norm(grid.inverse[:3, :3], axis=1).max())
-    return math.ceil((2 + math.ceil(farthest_mm * voxels_a_mm)) / BRICK)
+    most = math.ceil(farthest_mm * voxels_a_mm)
+    if parameters.uses("min_roundness") and parameters.min_roundness > 0:
+        most = max(most, WAY_VOXELS)
+    return math.ceil((2 + most) / BRICK)
 
 
 def rows_of_voxels(words: NDArray[np.uint64], voxels: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -123,9 +123,18 @@ static void __syncwarp() {}
 static unsigned char *filled = 0, *brought = 0;
 enum { BROUGHT_AT_ONCE = 1024 };
 
+struct Field;
+struct Interpolant;
+struct Rows;
 static void ensure_row(int row);
+static void ensure_crossing(const Field& field, const Interpolant& interpolant);
+static void ensure_ways(int row, int ix, int iy, int iz);
+static const float* values_of(const Rows& rows, long long row);
 
 #define ENSURE_ROW(row) ensure_row(row)
+#define ENSURE_CROSSING(field, interpolant) ensure_crossing(field, interpolant)
+#define ENSURE_WAYS(rows, row, ix, iy, iz) ensure_ways((int)(row), ix, iy, iz)
+#define VALUES_OF(rows, row) values_of(rows, row)
 #include "track.cu"
 #include "tables.cu"
 
@@ -133,13 +142,19 @@ static Rows rows;
 
 extern "C" __attribute__((import_module("env"), import_name("bring"))) void bring(int first, int last);
 
-static __attribute__((noinline)) void fill(int row)
+static const float* values_of(const Rows& rows, long long row)
 {
-    int part = row / BROUGHT_AT_ONCE, first = part * BROUGHT_AT_ONCE, last = first + BROUGHT_AT_ONCE;
+    int part = (int)row / BROUGHT_AT_ONCE, first = part * BROUGHT_AT_ONCE;
     if (!brought[part]) {
+        int last = first + BROUGHT_AT_ONCE;
         bring(first, last < rows.n_rows ? last : (int)rows.n_rows);
         brought[part] = 1;
     }
+    return rows.values + row * N_COEFFICIENTS;
+}
+
+static __attribute__((noinline)) void fill(int row)
+{
     unsigned int block = blockIdx.x, thread = threadIdx.x, size = blockDim.x;
     blockIdx.x = row;
     blockDim.x = 1;
@@ -156,6 +171,31 @@ static void ensure_row(int row)
     if (filled && !filled[row]) fill(row);
 }
 
+static void ensure_ways(int row, int ix, int iy, int iz)
+{
+    ensure_row(row);
+    if (rows.crossings[row] >= NOT_SEEN)
+        rows.crossings[row] = ways_cross(&rows, row, ix, iy, iz) ? WAYS_CROSS : 0;
+}
+
+static __attribute__((noinline)) void see(int row, int ix, int iy, int iz)
+{
+    int among = is_among_crossings(rows, ix, iy, iz) ? AMONG_CROSSINGS : NOT_AMONG;
+    int own = is_looked_at(ix, iy, iz) ? rows.crossings[row] & WAYS_CROSS : 0;
+    rows.crossings[row] = (unsigned short)(among | own);
+}
+
+// In a page all of them are known, too.
+static void ensure_crossing(const Field& field, const Interpolant& interpolant)
+{
+    int row = interpolant.row, seen = field.crossings[row];
+    if (!filled || (seen >= NOT_AMONG && seen < NOT_SEEN)) return;
+    int k = 0;
+    while (interpolant.rows[k] != row) k++;
+    see(row, interpolant.cell[0] + (k >> 2), interpolant.cell[1] + ((k >> 1) & 1),
+        interpolant.cell[2] + (k & 1));
+}
+
 // Rows are to be filled as they are read: n_rows + 1 bytes, of which the last is 1, and a byte for
 // as many rows as are brought at once.
 extern "C" __attribute__((export_name("fill_from"))) void fill_from(const Rows* table,
@@ -167,9 +207,18 @@ extern "C" __attribute__((export_name("fill_from"))) void fill_from(const Rows* 
     brought = is_brought;
 }
 
-extern "C" __attribute__((export_name("fill_range"))) void fill_range(int first, int last)
+// Fill all rows, and find which voxels are among crossings.
+extern "C" __attribute__((export_name("fill_all"))) void fill_all()
 {
-    for (int row = first; row < last; row++) ensure_row(row);
+    blockDim.x = 1;
+    threadIdx.x = 0;
+    for (int row = 0; row < rows.n_rows; row++) ensure_row(row);
+    for (int voxel = 0; voxel < rows.nx * rows.ny * rows.nz; voxel++) {
+        int ix, iy, iz;
+        blockIdx.x = voxel;
+        int row = (int)row_of_thread(rows, ix, iy, iz);
+        if (row >= 0) see(row, ix, iy, iz);
+    }
 }
 #endif
 

@@ -25,10 +25,11 @@ from numpy.typing import NDArray
 from ...fields.input_kind import BLOCKS, VECTORS
 from ...streamlines.tractogram import Tractogram, tally_from_counts
 from ..codes import START_GIVEN, Field
-from ..cuda import source
+from ..cuda import source, tables
 from ..execution import Execution
 from ..plan import Plan
 from ..report import Report
+from ..tables.data import FodTable
 from .modules import MODULES, are_up_to_date, code_of
 
 if TYPE_CHECKING:
@@ -48,7 +49,7 @@ SEEDS_AT_ONCE, BATCH_BYTES = 32, 32 << 20
 FIRST_BLOCK, MOST_OF_A_BLOCK = 100, 1 << 16  # seeds of a chunk
 BLOCK_SECONDS = 0.1
 SPARE_BYTES = 128 << 20  # what tables of other plans may take before all are put there anew
-FILLED_THERE = ("coefficients", "masses")  # tables whose rows the kernel fills
+FILLED_THERE = FodTable.filled  # tables whose rows the kernel fills
 
 
 def can_track(plan: Plan) -> bool:
@@ -107,7 +108,7 @@ def fill_rows(field: Field, lmax: int, is_asymmetric: bool = False) -> None:
     world = _World(lmax, is_asymmetric)
     places = world.put_rows(field)
     n_rows = len(field.values)
-    world.call("fill_range", 0, n_rows)
+    world.call("fill_all")
     for name in FILLED_THERE:
         table = getattr(field, name)
         table[:n_rows] = world.read(places[name], table.shape, table.dtype)[:n_rows]
@@ -284,20 +285,18 @@ class _World:
         for name in FILLED_THERE:
             table = getattr(field, name)
             places[name] = self.allocate(table.nbytes)
-            self.read(places[name], table.shape, table.dtype)[-1] = 0
+            self.read(places[name], table.shape, table.dtype)[-1] = table[-1]
         is_filled = np.zeros(n_rows + 1, np.uint8)
         is_filled[-1] = 1  # of no voxel
-        numbers = {
+        addresses = {
             "values": values,
             "change": self.put_kept(field.change),
             "sphere_points": self.put_kept(field.sphere_points),
-            "n_rows": n_rows,
-            "n_points": field.sphere_points.shape[1],
+            "voxel_rows": self.put_kept(field.voxel_rows),
+            **places,
         }
-        text = (source.FOLDER / "tables.cu").read_text("utf-8")
-        rows = np.zeros((), source.layout_in("Rows", text, POINTER))
-        for name, number in (numbers | places).items():
-            rows[name] = number
+        n_points, shape = field.sphere_points.shape[1], field.voxel_rows.shape
+        rows = tables.pack_rows(addresses, shape, n_rows, n_points, field.to_voxel, POINTER)
         brought = self.put(np.zeros(-(-n_rows // ROWS_AT_ONCE) + 1, np.uint8))
         self.call("fill_from", self.put(rows), self.put(is_filled), brought)
         return places

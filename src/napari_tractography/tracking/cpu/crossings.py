@@ -1,0 +1,257 @@
+"""Where two bundles go straight through each other at so small an angle that their lobes are one.
+
+A voxel alone does not tell: the lobe of a crossing of 20 degrees is wider than that of one bundle
+by less than noise makes it. What lies further on tells: there the bundles are apart. So from the
+top of the voxel's highest lobe two ways are followed, as far from it on either side as WAY_TANGENT
+says, in each of WAY_PLANES planes through the top. A way goes straight on by WAY_VOXELS voxels,
+forward and backward. In every other of its voxels the FOD is summed along the way, and along the
+top. Two ways cross where
+
+- along both, and along the top, the sum is WAY_SHARE of what it would be if the top went on as it
+  is: so they are inside, which half of a way is not where a bundle bends, and none is where it is
+  thin;
+- the ratio of the two sums is, on both, WAY_EXCESS of what it is in the plane at right angles: in a
+  straight bundle, however thick and however wide its lobes, it is the same in both;
+- and the lobe itself is wider in this plane, by WAY_PART of that excess. Where bundles touch and
+  part again, what lies further on looks like a crossing, and the lobe does not.
+
+A voxel is among crossings where that is so in FEWEST_CROSSINGS of the 27 voxels around, of which
+every other is looked at: noise hides some, and makes some.
+
+That is found out when a line first comes to a voxel, from the FOD's own coefficients, which are all
+there. See :data:`..codes.NOT_SEEN` for how it is kept. Called by :mod:`.lobes` and
+:mod:`.langevin`.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import types
+
+from ...runtime.compiling import compiled, inlined
+from ..codes import (
+    AMONG_CROSSINGS,
+    EVERYWHERE,
+    FEWEST_CROSSINGS,
+    NOT_AMONG,
+    NOT_SEEN,
+    PADDING,
+    TERMS,
+    WAY_COSINE,
+    WAY_EXCESS,
+    WAY_PART,
+    WAY_PLANES,
+    WAY_SAMPLES,
+    WAY_SHARE,
+    WAY_SINE,
+    WAY_STEP,
+    WAY_TANGENT,
+    WAYS_CROSS,
+)
+from .cells import ensure_row, load_half_floats, load_some, nearest, row_of
+from .llvm import lowest_bit, sum_of
+from .memory import filler, loader_from, number_at, prefetch_at, store_to
+from .sphere.evaluation import value_at
+from .sphere.peaks import climb
+from .sphere.tangents import normalised, tangents
+
+ZERO, ONE, BIT = np.float32(0), np.float32(1), np.uint32(1)
+CACHE_LINE = 16  # numbers
+load_terms, no_terms = loader_from(TERMS), filler(types.float32, TERMS)
+
+
+@inlined
+def see_roundness(field, settings, scratch, state, lanes):
+    """Find how round lobes are to be where a set of lanes is, else they count as wide.
+
+    Among crossings all are wide.
+    """
+    while lanes:
+        lane = lowest_bit(lanes)
+        lanes &= lanes - BIT
+        roundness = settings.min_roundness
+        if roundness > ZERO:
+            row, corner = np.int64(state.row[lane]), np.int64(state.corner[lane])
+            ix = np.int64(state.cells[0, lane]) + (corner >> 2)
+            iy = np.int64(state.cells[1, lane]) + (corner >> 1 & 1)
+            iz = np.int64(state.cells[2, lane]) + (corner & 1)
+            if is_among_crossings(field, scratch, row, ix, iy, iz):
+                roundness = ONE
+        state.roundness[lane] = roundness
+
+
+@inlined
+def is_among_crossings(field, scratch, row, ix, iy, iz):
+    """Tell whether a voxel is among crossings, by its row, which is filled."""
+    seen = field.crossings[np.uint64(row)]
+    if seen < NOT_AMONG or seen >= NOT_SEEN:
+        look_around(field, scratch, row, ix, iy, iz)
+        seen = field.crossings[np.uint64(row)]
+    return seen >= AMONG_CROSSINGS
+
+
+@compiled
+def look_around(field, scratch, row, ix, iy, iz):
+    """Find whether a voxel is among crossings."""
+    nx, ny, nz = field.voxel_rows.shape
+    n_crossings = 0
+    for jx in range(max(ix - 1, 0), min(ix + 2, nx)):
+        for jy in range(max(iy - 1, 0), min(iy + 2, ny)):
+            for jz in range(max(iz - 1, 0), min(iz + 2, nz)):
+                near = row_of(field, (jx * ny + jy) * nz + jz)
+                if (jx + jy + jz) & 1 or near == field.values.shape[0]:
+                    continue
+                ensure_row(field, scratch, near)
+                if field.crossings[near] >= NOT_SEEN:
+                    field.crossings[near] = ways_cross(field, scratch, near, jx, jy, jz)
+                n_crossings += field.crossings[near] & WAYS_CROSS
+    among = AMONG_CROSSINGS if n_crossings >= FEWEST_CROSSINGS else NOT_AMONG
+    own = 0 if (ix + iy + iz) & 1 else field.crossings[row] & WAYS_CROSS
+    field.crossings[row] = among | own
+
+
+@compiled
+def ways_cross(field, scratch, row, ix, iy, iz):
+    """Return whether two ways cross in a voxel, whose row is filled: WAYS_CROSS or 0."""
+    mixed, top = scratch.mixed, scratch.ways[1]
+    n_padded = mixed.shape[0]
+    for c in range(0, n_padded, PADDING):
+        store_to(mixed, c, load_half_floats(field.coefficients, row * n_padded + c))
+    j = np.int64(field.crossings[row]) - NOT_SEEN
+    x, y, z = field.sphere_points[0, j], field.sphere_points[1, j], field.sphere_points[2, j]
+    value = value_at(field.shifts, mixed, x, y, z)
+    if not value > ZERO:
+        return 0
+    x, y, z, _ = climb(field.shifts, mixed, ZERO, ZERO, ONE, EVERYWHERE, ZERO, x, y, z, value)
+    weigh(field, scratch, top, x, y, z)
+    least = WAY_SHARE * np.float32(WAY_SAMPLES + 1) * amplitude(field.values, row, top)
+    ax, ay, az, bx, by, bz = tangents(x, y, z)
+    if not sums_along(field, scratch, row, ix, iy, iz, x, y, z)[1] > least:
+        return 0
+    for _ in range(WAY_PLANES):
+        top_1, way_1, own_1 = sums_along(
+            field, scratch, row, ix, iy, iz, *beside(x, y, z, ax, ay, az)
+        )
+        top_2, way_2, own_2 = top_1, ZERO, own_1
+        if way_1 > least:
+            top_2, way_2, own_2 = sums_along(
+                field, scratch, row, ix, iy, iz, *beside(x, y, z, -ax, -ay, -az)
+            )
+        if way_2 > least:
+            top_3, way_3, own_3 = sums_along(
+                field, scratch, row, ix, iy, iz, *beside(x, y, z, bx, by, bz)
+            )
+            top_4, way_4, own_4 = sums_along(
+                field, scratch, row, ix, iy, iz, *beside(x, y, z, -bx, -by, -bz)
+            )
+            tops, ways, owns = top_3 + top_4, way_3 + way_4, own_3 + own_4
+            if min(min(top_1, top_2) * ways, owns) > ZERO:
+                excess = min(way_1 * tops / (top_1 * ways), way_2 * tops / (top_2 * ways))
+                width = (own_1 + own_2) / owns
+                if excess > WAY_EXCESS and width - ONE > WAY_PART * (excess - ONE):
+                    return WAYS_CROSS
+        ax, ay, az, bx, by, bz = (
+            WAY_COSINE * ax + WAY_SINE * bx,
+            WAY_COSINE * ay + WAY_SINE * by,
+            WAY_COSINE * az + WAY_SINE * bz,
+            WAY_COSINE * bx - WAY_SINE * ax,
+            WAY_COSINE * by - WAY_SINE * ay,
+            WAY_COSINE * bz - WAY_SINE * az,
+        )
+    return 0
+
+
+@inlined
+def beside(x, y, z, ax, ay, az):
+    """Return the direction of the way that a tangent of the top leads to."""
+    return normalised(x + WAY_TANGENT * ax, y + WAY_TANGENT * ay, z + WAY_TANGENT * az)
+
+
+@compiled
+def sums_along(field, scratch, row, ix, iy, iz, x, y, z):
+    """Return the sums of the FOD along the top, and along a way, in the voxels of that.
+
+    And the FOD along the way in the voxel itself. Weights of the top are in ``scratch.ways[1]``.
+    """
+    way, top = scratch.ways[0], scratch.ways[1]
+    weigh(field, scratch, way, x, y, z)
+    matrix = field.to_voxel
+    vx, vy, vz = normalised(
+        matrix[0, 0] * x + matrix[0, 1] * y + matrix[0, 2] * z,
+        matrix[1, 0] * x + matrix[1, 1] * y + matrix[1, 2] * z,
+        matrix[2, 0] * x + matrix[2, 1] * y + matrix[2, 2] * z,
+    )
+    nx, ny, nz = field.voxel_rows.shape
+    n_rows, n_coefficients = field.values.shape
+    for number in range(WAY_SAMPLES):  # memory brings them side by side
+        half = WAY_SAMPLES // 2
+        ahead = np.float32(WAY_STEP * (number + 1 if number < half else half - 1 - number))
+        jx, jy = ix + nearest(ahead * vx), iy + nearest(ahead * vy)
+        jz = iz + nearest(ahead * vz)
+        there = n_rows
+        if 0 <= jx < nx and 0 <= jy < ny and 0 <= jz < nz:
+            there = row_of(field, (jx * ny + jy) * nz + jz)
+        scratch.way_rows[number] = there
+        for k in range(0, n_coefficients, CACHE_LINE):
+            prefetch_at(field.values, there * n_coefficients + k)
+    of_top, own = amplitude(field.values, row, top), amplitude(field.values, row, way)
+    along = own
+    for number in range(WAY_SAMPLES):
+        there = scratch.way_rows[number]
+        if there < n_rows:
+            of_top = of_top + amplitude(field.values, there, top)
+            along = along + amplitude(field.values, there, way)
+    return of_top, along, own
+
+
+@inlined
+def weigh(field, scratch, weights, x, y, z):
+    """Write what the FOD's own coefficients are multiplied by for the FOD along (x, y, z)."""
+    terms_at(field.shifts, scratch.mixed, x, y, z)
+    n_coefficients, n_padded = field.change.shape
+    for c in range(n_coefficients, n_padded):
+        scratch.mixed[c] = ZERO
+    for k in range(n_coefficients):
+        total = load_some(field.change, k * n_padded) * load_some(scratch.mixed, 0)
+        for c in range(PADDING, n_padded, PADDING):
+            total = total + load_some(field.change, k * n_padded + c) * load_some(scratch.mixed, c)
+        weights[k] = sum_of(total)
+
+
+@inlined
+def terms_at(shifts, terms, x, y, z):
+    """Write the polynomials of a unit vector, by which coefficients of the table are multiplied."""
+    n_shifts = len(shifts)
+    lmax = (n_shifts - 1) & ~1
+    w, at = z * z, 0
+    for largest in range(lmax, lmax - (2 - (n_shifts & 1)), -1):
+        re, im = ONE, ZERO
+        for m in range(largest + 1):
+            v = w - shifts[m]
+            factor = z if (largest - m) & 1 else ONE
+            n = (largest - m >> 1) + 1
+            for power in range(n - 1, -1, -1):
+                if m == 0:
+                    terms[at + power] = factor
+                else:
+                    terms[at + 2 * power] = factor * re
+                    terms[at + 2 * power + 1] = factor * im
+                factor = factor * v
+            if m == 0:
+                at, re, im = at + n, x, y
+            else:
+                at, re, im = at + 2 * n, x * re - y * im, x * im + y * re
+
+
+@inlined
+def amplitude(values, row, weights):
+    """Return the non-negative FOD of a voxel along a direction."""
+    n_coefficients = values.shape[1]
+    first, rest = row * n_coefficients, n_coefficients // TERMS * TERMS
+    totals = no_terms(ZERO)
+    for k in range(0, rest, TERMS):
+        totals = totals + load_terms(values, first + k) * load_terms(weights, k)
+    total = sum_of(totals)
+    for k in range(rest, n_coefficients):
+        total = total + number_at(values, first + k) * weights[k]
+    return max(total, ZERO)

@@ -1,0 +1,140 @@
+"""Which voxels are among crossings: against the definition, and where bundles were drawn."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from kept_code import look_around_everywhere
+from toys import SKEWED, arc_fod, bundles_that_cross, straight_fod
+
+from napari_tractography.fields.sh import sh_matrix
+from napari_tractography.model.fod import Fod
+from napari_tractography.model.parameters import TrackingParameters
+from napari_tractography.tracking import codes
+from napari_tractography.tracking.cpu.lanes import N_LANES
+from napari_tractography.tracking.plan import kernel_field
+from napari_tractography.tracking.tables.builders import build_table
+
+
+def seen_in(fod: Fod) -> tuple[np.ndarray, np.ndarray]:
+    """Where ways cross, and what is among crossings, (x, y, z) bool each."""
+    field = kernel_field(build_table(fod), TrackingParameters())
+    n_points, n_padded = field.sphere_points.shape[1], field.coefficients.shape[1]
+    look_around_everywhere(field, codes.new_scratch(n_points, n_padded, N_LANES))
+    seen = field.crossings[fod.voxel_rows]
+    assert ((seen >= codes.NOT_AMONG) & (seen < codes.NOT_SEEN)).all()
+    return seen & codes.WAYS_CROSS != 0, seen & codes.AMONG_CROSSINGS != 0
+
+
+def by_definition(fod: Fod) -> np.ndarray:
+    """Where ways cross, (x, y, z) bool, in float64: the tops from a fine set of directions.
+
+    In every other voxel, as the kernel looks at no others.
+    """
+    values = np.nan_to_num(fod.coefficients.astype(float))
+    to_voxel = fod.grid.inverse[:3, :3]
+
+    def basis(units: np.ndarray) -> np.ndarray:
+        matrix = sh_matrix(units.reshape(-1, 3), fod.lmax, "tournier07", fod.is_asymmetric)
+        return matrix.reshape(*units.shape[:-1], -1)
+
+    def amplitudes(rows: np.ndarray, matrix: np.ndarray) -> np.ndarray:
+        return np.maximum((rows * matrix).sum(axis=-1), 0)
+
+    def summed(steps: np.ndarray, matrix: np.ndarray) -> np.ndarray:
+        steps = steps / np.linalg.norm(steps, axis=1, keepdims=True)
+        total = np.zeros(len(voxels))
+        for ahead in range(-8, 9, 2):
+            there = voxels + np.floor(ahead * steps + 0.5).astype(int)
+            inside = ((there >= 0) & (there < values.shape[:3])).all(axis=1)
+            rows = values[tuple(np.where(inside[:, None], there, 0).T)] * inside[:, None]
+            total += amplitudes(rows, matrix)
+        return total
+
+    voxels = np.argwhere(values.any(axis=-1))
+    own = values[tuple(voxels.T)]
+    tops = climbed(own, basis)
+    of_tops = basis(tops)
+    first = np.cross(tops, np.where(np.abs(tops[:, :1]) < 0.6, [[1.0, 0, 0]], [[0, 1.0, 0]]))
+    first /= np.linalg.norm(first, axis=1, keepdims=True)
+    second = np.cross(tops, first)
+    steps = tops @ to_voxel.T
+    along_top = summed(steps, of_tops)
+    # The planes of the kernel begin at a tangent of its own; here they are more, between those.
+    top_sum, way_sum, beside = [], [], []
+    for angle in np.arange(0, 360, 15.0):
+        c, s = np.cos(np.deg2rad(angle)), np.sin(np.deg2rad(angle))
+        units = tops + np.tan(np.deg2rad(10)) * (c * first + s * second)
+        units /= np.linalg.norm(units, axis=1, keepdims=True)
+        of_units, steps = basis(units), units @ to_voxel.T
+        top_sum.append(summed(steps, of_tops))
+        way_sum.append(summed(steps, of_units))
+        beside.append(amplitudes(own, of_units))
+    top_sum, way_sum, beside = np.array(top_sum), np.array(way_sum), np.array(beside)
+    half, quarter = len(top_sum) // 2, len(top_sum) // 4
+    sides = np.roll(np.arange(half), quarter)
+    both = [array[:half] + array[half:] for array in (top_sum, way_sum, beside)]
+    across = both[1][sides] / both[0][sides]
+    ratio = np.minimum(way_sum[:half] / top_sum[:half], way_sum[half:] / top_sum[half:])
+    excess, width = ratio / across, both[2] / both[2][sides]
+    least = 0.65 * 9 * amplitudes(own, of_tops)
+    enough = (np.minimum(way_sum[:half], way_sum[half:]) > least) & (along_top > least)
+    crosses = enough & (excess > 1.05) & (width - 1 > 0.15 * (excess - 1))
+    found = np.zeros(values.shape[:3], bool)
+    found[tuple(voxels.T)] = crosses.any(axis=0) & (voxels.sum(axis=1) % 2 == 0)
+    return found
+
+
+def climbed(rows, basis):
+    """Directions of the largest amplitudes, to a tenth of a degree."""
+    height = np.arange(2000) / 2000
+    azimuth = np.arange(2000) * np.pi * (3 - np.sqrt(5))
+    radius = np.sqrt(1 - height**2)
+    fine = np.stack([radius * np.cos(azimuth), radius * np.sin(azimuth), height], axis=1)
+    best = fine[(rows @ basis(fine).T).argmax(axis=1)]
+    for size in (0.03, 0.015, 0.007, 0.003, 0.0015):
+        around = size * np.random.default_rng(0).normal(size=(24, 1, 3))
+        near = np.concatenate([best[None], best + around])
+        near /= np.linalg.norm(near, axis=-1, keepdims=True)
+        best = near[(rows * basis(near)).sum(axis=-1).argmax(axis=0), np.arange(len(rows))]
+    return best
+
+
+@pytest.mark.parametrize("affine", [np.diag([2.0, 2.0, 2.0, 1.0]), SKEWED], ids=["cubes", "skewed"])
+def test_ways_cross_where_they_do_by_definition(affine):
+    fod = bundles_that_cross(25.0, affine=affine)
+    wanted, (found, _) = by_definition(fod), seen_in(fod)
+    assert 100 < wanted.sum() < 0.25 * fod.n_voxels
+    # The definition looks in twice as many planes, so that it finds some more.
+    assert (found & wanted).sum() > 0.85 * wanted.sum()
+    assert (found & ~wanted).sum() < 0.05 * wanted.sum()
+
+
+def test_what_is_among_crossings_has_crossings_around():
+    crosses, among = seen_in(bundles_that_cross(20.0))
+    padded = np.pad(crosses, 1).astype(int)
+    nx, ny, nz = crosses.shape
+    around = sum(
+        padded[i : i + nx, j : j + ny, k : k + nz]
+        for i in range(3)
+        for j in range(3)
+        for k in range(3)
+    )
+    has_fod = bundles_that_cross(20.0).coefficients.any(axis=-1)
+    np.testing.assert_array_equal(among, (around >= 2) & has_fod)
+
+
+@pytest.mark.parametrize("degrees", [20.0, 30.0])
+def test_bundles_cross_where_they_overlap(degrees):
+    fod = bundles_that_cross(degrees)
+    _, among = seen_in(fod)
+    middle = slice(17, 23), slice(8, 12), slice(4, 6)
+    assert among[middle].mean() > 0.9
+    assert not among[:6].any()  # where they are apart
+    assert not among[-6:].any()
+
+
+def test_there_are_no_crossings_in_a_bundle_thick_or_bent():
+    for fod in (straight_fod(shape=(24, 12, 12)), bundles_that_cross(0.0), arc_fod((20, 20, 8))):
+        _, among = seen_in(fod)
+        assert not among.any()
