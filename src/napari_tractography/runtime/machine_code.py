@@ -37,7 +37,8 @@ from numba.core.typed_passes import AnnotateTypes
 from .caches import cache_folder, prune, write_whole
 
 ENDING = ".nbc"
-VERSIONS = (sys.implementation.cache_tag, platform.python_version(), numba.__version__,
+FORM = 2  # of what is kept
+VERSIONS = (FORM, sys.implementation.cache_tag, platform.python_version(), numba.__version__,
             llvmlite.__version__, np.__version__)  # fmt: skip
 N_DIGEST = hashlib.sha256().digest_size
 
@@ -182,7 +183,10 @@ class LinkedCompiler(CompilerBase):  # type: ignore[misc]
 class KeptPart(KeptCode):
     """What a function with a :class:`LinkedLibrary` asks for its code, and hands it to.
 
-    Whatever it calls is its own: another function can have the same name in another process.
+    Whatever it calls is its own, by a name of its own, too: another function can have the same name
+    in another process, and LLVM specializes what is internal, such as for the constants that it is
+    called with here. A kernel that calls a function of that name would be given it, wherever it
+    comes from.
     """
 
     @staticmethod
@@ -193,6 +197,7 @@ class KeptPart(KeptCode):
         for function in module.functions:
             if not function.is_declaration and function.name != own:
                 function.linkage = "internal"
+                function.name = f"{function.name}.of.{_short(own)}"
         compiled.fndesc.typemap = compiled.fndesc.calltypes = None
         code = module.as_bitcode()
         return library.name, code, compiled.fndesc, compiled.environment, compiled.signature
