@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pickle
 import re
 import subprocess
 import sys
@@ -11,12 +12,14 @@ from pathlib import Path
 import numba
 import numpy as np
 import pytest
+from llvmlite import binding
 from numba import njit
 
 import napari_tractography
 from napari_tractography.maps.traversal import count_passes
 from napari_tractography.runtime import compiling, machine_code
 from napari_tractography.runtime.compiling import bound, checksum, has_code_for, sources_of
+from napari_tractography.runtime.machine_code import N_DIGEST
 from napari_tractography.streamlines.compiled_loops import mark
 from napari_tractography.tracking.cpu.lanes import in_order
 
@@ -264,6 +267,18 @@ def test_a_part_is_compiled_once_for_all_that_call_it(tmp_path, run_parts):
     assert run_parts(1000) == [907, 1]
     (tmp_path / "toy" / "other.py").write_text("NEW = 1\n")
     assert run_parts(1002) == [907, 0]  # `thrice` has the number that `twice` had
+
+
+def test_what_a_part_calls_has_names_of_its_own(tmp_path, run_parts, monkeypatch):
+    """What is internal is specialized: under its old name it would stand in for what is not."""
+    run_parts(1000)
+    (file,) = (tmp_path / "kept").glob("parts.inner-*")
+    monkeypatch.syspath_prepend(tmp_path)
+    _, code, description, *_ = pickle.loads(file.read_bytes()[N_DIGEST:])
+    defined = {f.name for f in binding.parse_bitcode(code).functions if not f.is_declaration}
+    others = defined - {description.llvm_func_name}
+    assert any("helper" in name for name in others)
+    assert all(".of." in name for name in others)
 
 
 def test_where_no_cache_folder_can_be_written_code_is_kept_beside_the_sources(
