@@ -5,12 +5,15 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from kept_code import look_around_everywhere
+from plans import plan_of
 from toys import SKEWED, arc_fod, bundles_that_cross, straight_fod
 
 from napari_tractography.fields.sh import sh_matrix
 from napari_tractography.model.fod import Fod
 from napari_tractography.model.parameters import TrackingParameters
+from napari_tractography.model.seeds import Seeds
 from napari_tractography.tracking import codes
+from napari_tractography.tracking.cpu import cpu_backend as cpu
 from napari_tractography.tracking.cpu.lanes import N_LANES
 from napari_tractography.tracking.plan import kernel_field
 from napari_tractography.tracking.tables.builders import build_table
@@ -138,3 +141,27 @@ def test_there_are_no_crossings_in_a_bundle_thick_or_bent():
     for fod in (straight_fod(shape=(24, 12, 12)), bundles_that_cross(0.0), arc_fod((20, 20, 8))):
         _, among = seen_in(fod)
         assert not among.any()
+
+
+def test_what_a_thread_tracked_before_does_not_count():
+    """Lanes keep the corners of their cells, which nearest voxels have none of."""
+    fod = bundles_that_cross(25.0)
+    nearest, trilinear = (
+        TrackingParameters.for_fod(fod, algorithm="transport", interpolation=name)
+        for name in ("nearest", "trilinear")
+    )
+    seeds = Seeds.in_sphere((0.0, 0.0, 0.0), 20.0, 200)
+    never, buffers = np.zeros(1, np.uint8), cpu.ThreadBuffers()
+
+    def tracked(parameters, buffers):
+        """Return the streamlines, and what was found of voxels whose rows are filled."""
+        plan = plan_of(bundles_that_cross(25.0), seeds, parameters)
+        plan.field.crossings[:] = codes.NOT_AMONG  # of rows that are not filled
+        return cpu.track_range(plan, 0, plan.n_seeds, never, buffers)[0], plan.field.crossings
+
+    alone, found = tracked(nearest, cpu.ThreadBuffers())
+    assert (found & codes.AMONG_CROSSINGS != 0).any()
+    tracked(trilinear, buffers)
+    again, found_again = tracked(nearest, buffers)
+    assert again.digest() == alone.digest()
+    np.testing.assert_array_equal(found_again, found)

@@ -33,6 +33,7 @@ from ..codes import (
     AMONG_CROSSINGS,
     EVERYWHERE,
     FEWEST_CROSSINGS,
+    NEAREST,
     NOT_AMONG,
     NOT_SEEN,
     PADDING,
@@ -71,7 +72,8 @@ def see_roundness(field, settings, scratch, state, lanes):
         lanes &= lanes - BIT
         roundness = settings.min_roundness
         if roundness > ZERO:
-            row, corner = np.int64(state.row[lane]), np.int64(state.corner[lane])
+            row = np.int64(state.row[lane])
+            corner = np.int64(0 if settings.interpolation == NEAREST else state.corner[lane])
             ix = np.int64(state.cells[0, lane]) + (corner >> 2)
             iy = np.int64(state.cells[1, lane]) + (corner >> 1 & 1)
             iz = np.int64(state.cells[2, lane]) + (corner & 1)

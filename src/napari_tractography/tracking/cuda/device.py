@@ -23,6 +23,7 @@ from ...runtime.arrays import REMEDY, gpu_of, import_cupy
 from ...streamlines.tractogram import Tractogram, tally_from_counts
 from ..codes import START_GIVEN, Field
 from ..execution import Execution
+from ..tables.data import FodTable
 from . import pinned, tables
 from . import source as kernels
 from .gpu_errors import OUT_OF_MEMORY, explained, explained_for_good
@@ -38,7 +39,6 @@ logger = logging.getLogger(__name__)
 # Threads a block to choose from; where several are equal, the first: what a small block holds is
 # free for the next batch soon after its last streamline.
 BLOCKS = (64, 32, 128, 256)
-ROWS = ("coefficients", "masses", "crossings")  # tables that are filled on the GPU
 DOWNLOADED = ("line_offsets", "line_lengths", "line_reasons", "line_sources")
 
 
@@ -423,9 +423,9 @@ class CudaDevice:
         """
         field: Field = plan.field
         if gpu_of(field.masses) is not None:
-            return {name: self._kept(gpu, getattr(field, name)) for name in ROWS}
+            return {name: self._kept(gpu, getattr(field, name)) for name in FodTable.filled}
 
-        # Before the rows: one upload does not wait for another.
+        # Not while rows are filled, which keeps other uploads waiting.
         voxel_rows = self._kept(gpu, field.voxel_rows)
 
         def fill() -> dict[str, Any]:
