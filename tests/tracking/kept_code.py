@@ -8,11 +8,12 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import numpy as np
 from numba import njit
 
 from napari_tractography.runtime.compiling import checksum
 from napari_tractography.runtime.machine_code import KeptCode
-from napari_tractography.tracking.cpu import cells, crossings
+from napari_tractography.tracking.cpu import cells, crossings, memory
 
 
 def kept(*modules: ModuleType, nogil: bool = False) -> Callable[[Callable[..., Any]], Any]:
@@ -28,14 +29,31 @@ def kept(*modules: ModuleType, nogil: bool = False) -> Callable[[Callable[..., A
     return decorate
 
 
-@kept(crossings)
+@kept(crossings, nogil=True)
 def look_around_everywhere(field, scratch):
-    """Find which voxels are among crossings; all rows are filled as they are needed."""
+    """Find which voxels are among crossings; all rows are filled as they are needed.
+
+    Returns
+    -------
+    (n_rows,) bool
+    """
+    among = np.zeros(field.values.shape[0], np.bool_)
     nx, ny, nz = field.voxel_rows.shape
     for voxel in range(nx * ny * nz):
         row = cells.row_of(field, voxel)
         if row < field.values.shape[0]:
             cells.ensure_row(field, scratch, row)
-            crossings.is_among_crossings(
+            among[row] = crossings.is_among_crossings(
                 field, scratch, row, voxel // (ny * nz), voxel // nz % ny, voxel % nz
             )
+    return among
+
+
+@kept(crossings, nogil=True)
+def look_around_together(field, scratch, is_here, number):
+    """Do so in several threads, of which this is one, from when all are here."""
+    is_here[number] = True
+    for other in range(len(is_here)):
+        while not is_here[other]:
+            memory.acquire()
+    return look_around_everywhere(field, scratch)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import pytest
-from kept_code import look_around_everywhere
+from kept_code import look_around_everywhere, look_around_together
 from plans import plan_of
 from toys import SKEWED, arc_fod, bundles_that_cross, straight_fod
 
@@ -17,13 +19,19 @@ from napari_tractography.tracking.cpu import cpu_backend as cpu
 from napari_tractography.tracking.cpu.lanes import N_LANES
 from napari_tractography.tracking.plan import kernel_field
 from napari_tractography.tracking.tables.builders import build_table
+from napari_tractography.tracking.tables.data import empty_rows
+
+
+def scratch_for(field: codes.Field) -> codes.Scratch:
+    """What a thread computes in."""
+    n_points, n_padded = field.sphere_points.shape[1], field.coefficients.shape[1]
+    return codes.new_scratch(n_points, n_padded, N_LANES)
 
 
 def seen_in(fod: Fod) -> tuple[np.ndarray, np.ndarray]:
     """Where ways cross, and what is among crossings, (x, y, z) bool each."""
     field = kernel_field(build_table(fod), TrackingParameters())
-    n_points, n_padded = field.sphere_points.shape[1], field.coefficients.shape[1]
-    look_around_everywhere(field, codes.new_scratch(n_points, n_padded, N_LANES))
+    look_around_everywhere(field, scratch_for(field))
     seen = field.crossings[fod.voxel_rows]
     assert ((seen >= codes.NOT_AMONG) & (seen < codes.NOT_SEEN)).all()
     return seen & codes.WAYS_CROSS != 0, seen & codes.AMONG_CROSSINGS != 0
@@ -165,3 +173,26 @@ def test_what_a_thread_tracked_before_does_not_count():
     again, found_again = tracked(nearest, buffers)
     assert again.digest() == alone.digest()
     np.testing.assert_array_equal(found_again, found)
+
+
+def test_threads_that_look_at_once_find_the_same():
+    """One may fill a row, or write what it found, between two looks of another."""
+    fod = bundles_that_cross(25.0)
+    field = kernel_field(build_table(fod), TrackingParameters())
+    alone = look_around_everywhere(field, scratch_for(field))
+    assert 0.02 < alone.mean() < 0.5
+    scratches, known = [scratch_for(field) for _ in range(2)], field.crossings.copy()
+    with ThreadPoolExecutor(2) as pool:
+        for _ in range(200):
+            anew = field._replace(**empty_rows(*field.values.shape, field.change.shape[1]))
+            is_here = np.zeros(2, np.bool_)
+            jobs = [
+                pool.submit(look_around_together, anew, scratch, is_here, number)
+                for number, scratch in enumerate(scratches)
+            ]
+            for job in jobs:
+                np.testing.assert_array_equal(job.result(), alone)
+            left = anew.crossings < codes.NOT_SEEN  # else a row was filled once more
+            wrong = (anew.crossings ^ known) & codes.WAYS_CROSS != 0
+            assert left.mean() > 0.9
+            assert not wrong[left].any()

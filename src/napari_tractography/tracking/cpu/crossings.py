@@ -51,7 +51,7 @@ from ..codes import (
 )
 from .cells import ensure_row, load_half_floats, load_some, nearest, row_of
 from .llvm import lowest_bit, sum_of
-from .memory import filler, loader_from, number_at, prefetch_at, store_to
+from .memory import acquire, filler, loader_from, number_at, prefetch_at, store_to
 from .sphere.evaluation import value_at
 from .sphere.peaks import climb
 from .sphere.tangents import normalised, tangents
@@ -87,16 +87,19 @@ def is_among_crossings(field, scratch, row, ix, iy, iz):
     """Tell whether a voxel is among crossings, by its row, which is filled."""
     seen = field.crossings[np.uint64(row)]
     if seen < NOT_AMONG or seen >= NOT_SEEN:
-        look_around(field, scratch, row, ix, iy, iz)
-        seen = field.crossings[np.uint64(row)]
+        seen = look_around(field, scratch, row, ix, iy, iz)
     return seen >= AMONG_CROSSINGS
 
 
 @compiled
 def look_around(field, scratch, row, ix, iy, iz):
-    """Find whether a voxel is among crossings."""
+    """Find whether a voxel is among crossings; return what is known of it by then.
+
+    Another thread may find the same meanwhile, or fill a row once more, so that less is known of it
+    than before: what is read is read once, and kept.
+    """
     nx, ny, nz = field.voxel_rows.shape
-    n_crossings = 0
+    n_crossings, own = 0, 0
     for jx in range(max(ix - 1, 0), min(ix + 2, nx)):
         for jy in range(max(iy - 1, 0), min(iy + 2, ny)):
             for jz in range(max(iz - 1, 0), min(iz + 2, nz)):
@@ -104,23 +107,31 @@ def look_around(field, scratch, row, ix, iy, iz):
                 if (jx + jy + jz) & 1 or near == field.values.shape[0]:
                     continue
                 ensure_row(field, scratch, near)
-                if field.crossings[near] >= NOT_SEEN:
-                    field.crossings[near] = ways_cross(field, scratch, near, jx, jy, jz)
-                n_crossings += field.crossings[near] & WAYS_CROSS
-    among = AMONG_CROSSINGS if n_crossings >= FEWEST_CROSSINGS else NOT_AMONG
-    own = 0 if (ix + iy + iz) & 1 else field.crossings[row] & WAYS_CROSS
-    field.crossings[row] = among | own
+                acquire()
+                seen = field.crossings[near]
+                if seen >= NOT_SEEN:
+                    seen = ways_cross(field, scratch, near, seen - NOT_SEEN, jx, jy, jz)
+                    field.crossings[near] = seen
+                n_crossings += seen & WAYS_CROSS
+                if near == row:
+                    own = seen & WAYS_CROSS
+    seen = own | (AMONG_CROSSINGS if n_crossings >= FEWEST_CROSSINGS else NOT_AMONG)
+    field.crossings[row] = seen
+    return seen
 
 
 @compiled
-def ways_cross(field, scratch, row, ix, iy, iz):
-    """Return whether two ways cross in a voxel, whose row is filled: WAYS_CROSS or 0."""
+def ways_cross(field, scratch, row, largest, ix, iy, iz):
+    """Return whether two ways cross in a voxel, whose row is filled: WAYS_CROSS or 0.
+
+    ``largest`` is the direction among ``field.sphere_points`` along which its FOD is largest.
+    """
     mixed, top = scratch.mixed, scratch.ways[1]
     n_padded = mixed.shape[0]
     for c in range(0, n_padded, PADDING):
         store_to(mixed, c, load_half_floats(field.coefficients, row * n_padded + c))
-    j = np.int64(field.crossings[row]) - NOT_SEEN
-    x, y, z = field.sphere_points[0, j], field.sphere_points[1, j], field.sphere_points[2, j]
+    points = field.sphere_points
+    x, y, z = points[0, largest], points[1, largest], points[2, largest]
     value = value_at(field.shifts, mixed, x, y, z)
     if not value > ZERO:
         return 0
