@@ -138,31 +138,17 @@ def ways_cross(field, scratch, row, largest, ix, iy, iz):
     x, y, z, _ = climb(field.shifts, mixed, ZERO, ZERO, ONE, EVERYWHERE, ZERO, x, y, z, value)
     weigh(field, scratch, top, x, y, z)
     least = WAY_SHARE * np.float32(WAY_SAMPLES + 1) * amplitude(field.values, row, top)
-    ax, ay, az, bx, by, bz = tangents(x, y, z)
-    if not sums_along(field, scratch, row, ix, iy, iz, x, y, z)[1] > least:
+    if not sum_along_top(field, scratch, row, ix, iy, iz, x, y, z) > least:
         return 0
-    for _ in range(WAY_PLANES):
-        top_1, way_1, own_1 = sums_along(
-            field, scratch, row, ix, iy, iz, *beside(x, y, z, ax, ay, az)
-        )
-        top_2, way_2, own_2 = top_1, ZERO, own_1
-        if way_1 > least:
-            top_2, way_2, own_2 = sums_along(
-                field, scratch, row, ix, iy, iz, *beside(x, y, z, -ax, -ay, -az)
-            )
-        if way_2 > least:
-            top_3, way_3, own_3 = sums_along(
-                field, scratch, row, ix, iy, iz, *beside(x, y, z, bx, by, bz)
-            )
-            top_4, way_4, own_4 = sums_along(
-                field, scratch, row, ix, iy, iz, *beside(x, y, z, -bx, -by, -bz)
-            )
-            tops, ways, owns = top_3 + top_4, way_3 + way_4, own_3 + own_4
-            if min(min(top_1, top_2) * ways, owns) > ZERO:
-                excess = min(way_1 * tops / (top_1 * ways), way_2 * tops / (top_2 * ways))
-                width = (own_1 + own_2) / owns
-                if excess > WAY_EXCESS and width - ONE > WAY_PART * (excess - ONE):
-                    return WAYS_CROSS
+    ax, ay, az, bx, by, bz = tangents(x, y, z)
+    for _ in range(WAY_PLANES // 2):  # and in the planes at right angles
+        one = sums_along(field, scratch, row, ix, iy, iz, *beside(x, y, z, ax, ay, az))
+        three = sums_along(field, scratch, row, ix, iy, iz, *beside(x, y, z, bx, by, bz))
+        if max(one[1], three[1]) > least:
+            two = sums_along(field, scratch, row, ix, iy, iz, *beside(x, y, z, -ax, -ay, -az))
+            four = sums_along(field, scratch, row, ix, iy, iz, *beside(x, y, z, -bx, -by, -bz))
+            if cross(least, *one, *two, *three, *four) or cross(least, *three, *four, *one, *two):
+                return WAYS_CROSS
         ax, ay, az, bx, by, bz = (
             WAY_COSINE * ax + WAY_SINE * bx,
             WAY_COSINE * ay + WAY_SINE * by,
@@ -175,9 +161,35 @@ def ways_cross(field, scratch, row, largest, ix, iy, iz):
 
 
 @inlined
+def cross(
+    least, top_1, way_1, own_1, top_2, way_2, own_2, top_3, way_3, own_3, top_4, way_4, own_4
+):
+    """Tell whether two ways cross, by the sums along them and two at right angles."""
+    tops, ways, owns = top_3 + top_4, way_3 + way_4, own_3 + own_4
+    if min(way_1, way_2) > least and min(min(top_1, top_2) * ways, owns) > ZERO:
+        excess = min(way_1 * tops / (top_1 * ways), way_2 * tops / (top_2 * ways))
+        width = (own_1 + own_2) / owns
+        return excess > WAY_EXCESS and width - ONE > WAY_PART * (excess - ONE)
+    return False
+
+
+@inlined
 def beside(x, y, z, ax, ay, az):
     """Return the direction of the way that a tangent of the top leads to."""
     return normalised(x + WAY_TANGENT * ax, y + WAY_TANGENT * ay, z + WAY_TANGENT * az)
+
+
+@compiled
+def sum_along_top(field, scratch, row, ix, iy, iz, x, y, z):
+    """Return the sum of the FOD along the top, whose weights are in ``scratch.ways[1]``."""
+    find_way(field, scratch, ix, iy, iz, x, y, z)
+    top = scratch.ways[1]
+    total = amplitude(field.values, row, top)
+    for number in range(WAY_SAMPLES):
+        there = scratch.way_rows[number]
+        if there < field.values.shape[0]:
+            total = total + amplitude(field.values, there, top)
+    return total
 
 
 @compiled
@@ -187,7 +199,21 @@ def sums_along(field, scratch, row, ix, iy, iz, x, y, z):
     And the FOD along the way in the voxel itself. Weights of the top are in ``scratch.ways[1]``.
     """
     way, top = scratch.ways[0], scratch.ways[1]
+    find_way(field, scratch, ix, iy, iz, x, y, z)
     weigh(field, scratch, way, x, y, z)
+    of_top, own = amplitude(field.values, row, top), amplitude(field.values, row, way)
+    along = own
+    for number in range(WAY_SAMPLES):
+        there = scratch.way_rows[number]
+        if there < field.values.shape[0]:
+            of_top = of_top + amplitude(field.values, there, top)
+            along = along + amplitude(field.values, there, way)
+    return of_top, along, own
+
+
+@inlined
+def find_way(field, scratch, ix, iy, iz, x, y, z):
+    """Find the rows of a way's voxels, and ask for them."""
     matrix = field.to_voxel
     vx, vy, vz = normalised(
         matrix[0, 0] * x + matrix[0, 1] * y + matrix[0, 2] * z,
@@ -207,14 +233,6 @@ def sums_along(field, scratch, row, ix, iy, iz, x, y, z):
         scratch.way_rows[number] = there
         for k in range(0, n_coefficients, CACHE_LINE):
             prefetch_at(field.values, there * n_coefficients + k)
-    of_top, own = amplitude(field.values, row, top), amplitude(field.values, row, way)
-    along = own
-    for number in range(WAY_SAMPLES):
-        there = scratch.way_rows[number]
-        if there < n_rows:
-            of_top = of_top + amplitude(field.values, there, top)
-            along = along + amplitude(field.values, there, way)
-    return of_top, along, own
 
 
 @inlined

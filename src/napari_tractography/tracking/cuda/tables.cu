@@ -200,11 +200,38 @@ DEVICE long long row_at(const Rows& rows, int x, int y, int z)
     return rows.voxel_rows[((long long)x * rows.ny + y) * rows.nz + z];
 }
 
-DEVICE Sums sums_along(const Rows& rows, const Top& top, const Vector& d)
+// The row of one of the voxels of a way, or -1.
+DEVICE long long row_along(const Rows& rows, const Top& top, const Vector& v, int number)
+{
+    enum { HALF = WAY_SAMPLES / 2 };
+    float ahead = (float)(WAY_STEP * (number < HALF ? number + 1 : HALF - 1 - number));
+    return row_at(rows, top.ix + (int)floorf(ahead * v.x + 0.5f),
+                  top.iy + (int)floorf(ahead * v.y + 0.5f), top.iz + (int)floorf(ahead * v.z + 0.5f));
+}
+
+// A direction in voxels.
+DEVICE Vector in_voxels(const Rows& rows, const Vector& d)
 {
     const float* m = rows.to_voxel;
-    Vector v = normalised(m[0] * d.x + m[1] * d.y + m[2] * d.z, m[4] * d.x + m[5] * d.y + m[6] * d.z,
-                          m[8] * d.x + m[9] * d.y + m[10] * d.z);
+    return normalised(m[0] * d.x + m[1] * d.y + m[2] * d.z, m[4] * d.x + m[5] * d.y + m[6] * d.z,
+                      m[8] * d.x + m[9] * d.y + m[10] * d.z);
+}
+
+DEVICE float sum_along_top(const Rows& rows, const Top& top)
+{
+    Vector v = in_voxels(rows, top.v);
+    float total = amplitude(VALUES_OF(rows, top.row), top.weights);
+#pragma unroll 1
+    for (int number = 0; number < WAY_SAMPLES; number++) {
+        long long row = row_along(rows, top, v, number);
+        if (row >= 0) total = total + amplitude(VALUES_OF(rows, row), top.weights);
+    }
+    return total;
+}
+
+DEVICE Sums sums_along(const Rows& rows, const Top& top, const Vector& d)
+{
+    Vector v = in_voxels(rows, d);
     Weights way;
     weigh(rows.change, d.x, d.y, d.z, &way);
     const float* values = VALUES_OF(rows, top.row);
@@ -212,17 +239,26 @@ DEVICE Sums sums_along(const Rows& rows, const Top& top, const Vector& d)
     Sums sums = {amplitude(values, top.weights), own, own};
 #pragma unroll 1
     for (int number = 0; number < WAY_SAMPLES; number++) {
-        enum { HALF = WAY_SAMPLES / 2 };
-        float ahead = (float)(WAY_STEP * (number < HALF ? number + 1 : HALF - 1 - number));
-        long long row = row_at(rows, top.ix + (int)floorf(ahead * v.x + 0.5f),
-                               top.iy + (int)floorf(ahead * v.y + 0.5f),
-                               top.iz + (int)floorf(ahead * v.z + 0.5f));
+        long long row = row_along(rows, top, v, number);
         if (row < 0) continue;
         values = VALUES_OF(rows, row);
         sums.top = sums.top + amplitude(values, top.weights);
         sums.way = sums.way + amplitude(values, way);
     }
     return sums;
+}
+
+// Tell whether two ways cross, by the sums along them and two at right angles.
+DEVICE bool cross(float least, const Sums& one, const Sums& two, const Sums& three, const Sums& four)
+{
+    float tops = three.top + four.top, ways = three.way + four.way, owns = three.own + four.own;
+    float fewer = one.top < two.top ? one.top : two.top;
+    if (!(one.way > least && two.way > least && fewer * ways > 0.0f && owns > 0.0f)) return false;
+    float excess = one.way * tops / (one.top * ways);
+    float other = two.way * tops / (two.top * ways);
+    excess = other < excess ? other : excess;
+    float width = (one.own + two.own) / owns;
+    return excess > WAY_EXCESS && width - 1.0f > WAY_PART * (excess - 1.0f);
 }
 
 // The direction of the way that a tangent of the top leads to, or the opposite of that.
@@ -249,24 +285,16 @@ SELDOM bool ways_cross(const Rows* table, long long row, int ix, int iy, int iz)
     weigh(rows.change, peak.x, peak.y, peak.z, &top.weights);
     const float highest = amplitude(VALUES_OF(rows, row), top.weights);
     const float least = WAY_SHARE * (float)(WAY_SAMPLES + 1) * highest;
-    if (!(sums_along(rows, top, top.v).way > least)) return false;
+    if (!(sum_along_top(rows, top) > least)) return false;
     Tangents t = tangents_of(peak.x, peak.y, peak.z);
 #pragma unroll 1
-    for (int plane = 0; plane < WAY_PLANES; plane++) {
-        Sums one = sums_along(rows, top, beside(top.v, WAY_TANGENT, t.ax, t.ay, t.az)), two = {};
-        if (one.way > least) two = sums_along(rows, top, beside(top.v, -WAY_TANGENT, t.ax, t.ay, t.az));
-        if (two.way > least) {
-            Sums three = sums_along(rows, top, beside(top.v, WAY_TANGENT, t.bx, t.by, t.bz));
+    for (int plane = 0; plane < WAY_PLANES / 2; plane++) {  // and the planes at right angles
+        Sums one = sums_along(rows, top, beside(top.v, WAY_TANGENT, t.ax, t.ay, t.az));
+        Sums three = sums_along(rows, top, beside(top.v, WAY_TANGENT, t.bx, t.by, t.bz));
+        if (one.way > least || three.way > least) {
+            Sums two = sums_along(rows, top, beside(top.v, -WAY_TANGENT, t.ax, t.ay, t.az));
             Sums four = sums_along(rows, top, beside(top.v, -WAY_TANGENT, t.bx, t.by, t.bz));
-            float tops = three.top + four.top, ways = three.way + four.way;
-            float owns = three.own + four.own, fewer = one.top < two.top ? one.top : two.top;
-            if (fewer * ways > 0.0f && owns > 0.0f) {
-                float excess = one.way * tops / (one.top * ways);
-                float other = two.way * tops / (two.top * ways);
-                excess = other < excess ? other : excess;
-                float width = (one.own + two.own) / owns;
-                if (excess > WAY_EXCESS && width - 1.0f > WAY_PART * (excess - 1.0f)) return true;
-            }
+            if (cross(least, one, two, three, four) || cross(least, three, four, one, two)) return true;
         }
         Tangents old = t;
         t.ax = WAY_COSINE * old.ax + WAY_SINE * old.bx;
