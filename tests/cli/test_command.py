@@ -158,7 +158,7 @@ ENDLESS = ["track", "fod.nii.gz", "-o", "out.tck", "--seed-mask", "mask.nii.gz"]
 
 
 WRONG = {
-    "3-D FOD": (["info", "3d.nii"], ["3 dimensions"]),
+    "3-D FOD": (["info", "3d.nii"], ["has shape", "image layer"]),
     "5-D FOD": (["info", "5d.nii"], ["5d.nii holds no FOD in its 30 volumes"]),
     "no SH count": (["info", "seven.nii"], ["7 volumes", "6, 15"]),
     "a mask in six volumes": (["info", "masks.nii"], ["masks.nii", "masks", "kind sh"]),
@@ -282,7 +282,7 @@ WRONG = {
     "folder without a cluster": (
         [*TRACK, "--seed-fod", "--cluster-folder", "."], ["--cluster-folder . is for a cluster"]
     ),
-    "coherence of an image": (["coherence", "3d.nii"], ["3 dimensions"]),
+    "coherence of an image": (["coherence", "3d.nii"], ["has shape"]),
     "replay of something else": (["replay", "other.json"], ["other.json is no recipe"]),
     "selection from nothing": (["select", "absent.tck", "-o", "x.tck"], ["absent.tck"]),
     "replay of nothing": (["replay", "absent.json"], ["absent.json does not exist"]),

@@ -300,7 +300,7 @@ def test_sh_counts_are_those_of_even_degrees():
 @pytest.mark.parametrize(
     ("shape", "message"),
     [
-        pytest.param((3, 3, 3), "3 dimensions", id="3-D"),
+        pytest.param((3, 3, 3), r"^FOD has shape \(3, 3, 3\); .* by Fod.from_image", id="3-D"),
         pytest.param((3, 3, 3, 1, 6), "5 dimensions", id="5-D"),
         pytest.param((3, 3, 3, 7), "7 volumes", id="no SH count"),
     ],

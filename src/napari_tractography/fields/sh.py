@@ -97,6 +97,11 @@ def check_fod_shape(shape: Sequence[int], name: str) -> None:
 
     Raises InvalidFodError when it is not 4-D or its last axis is no SH count.
     """
+    if len(shape) == 3:
+        raise InvalidFodError(
+            f"{name} has shape {tuple(shape)}; an FOD is 4-D, and fibres of a 3-D image are "
+            "followed by Fod.from_image, or in napari as an image layer (File > Open)."
+        )
     if len(shape) != 4:
         raise InvalidFodError(
             f"{name} has {len(shape)} dimensions of shape {tuple(shape)}; an FOD volume is 4-D, "
