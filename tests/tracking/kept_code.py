@@ -13,6 +13,7 @@ from numba import njit
 
 from napari_tractography.runtime.compiling import checksum
 from napari_tractography.runtime.machine_code import KeptCode
+from napari_tractography.tracking.codes import AMONG_CROSSINGS
 from napari_tractography.tracking.cpu import cells, crossings, memory
 
 
@@ -43,9 +44,10 @@ def look_around_everywhere(field, scratch):
         row = cells.row_of(field, voxel)
         if row < field.values.shape[0]:
             cells.ensure_row(field, scratch, row)
-            among[row] = crossings.is_among_crossings(
+            seen = crossings.crossings_around(
                 field, scratch, row, voxel // (ny * nz), voxel // nz % ny, voxel % nz
             )
+            among[row] = seen >= AMONG_CROSSINGS
     return among
 
 

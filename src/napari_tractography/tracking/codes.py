@@ -91,13 +91,19 @@ NO_SLOPE = np.float32(1e-30)  # what a slope and a bend are taken for that are 0
 # Of crossings, see cpu/crossings.py. What is known of a voxel: a bit for whether ways cross there,
 # and whether it is among crossings, neither of those before that was asked; or, from NOT_SEEN on,
 # no more than the number of the direction among `sphere_points` along which its FOD is largest.
-WAYS_CROSS, NOT_AMONG, AMONG_CROSSINGS, NOT_SEEN = 1, 2, 4, 6
+# Below these bits are numbers of such directions, too, from one bundle to the other: in the first
+# PLANE_BITS of where ways cross there, in the next of the crossings that it is among.
+PLANE_BITS = 12
+WAYS_CROSS, NOT_AMONG, AMONG_CROSSINGS, NOT_SEEN = 1 << 24, 2 << 24, 4 << 24, 6 << 24
+PLANE = (1 << PLANE_BITS) - 1
 FEWEST_CROSSINGS = 2
 WAY_SAMPLES, WAY_STEP, WAY_PLANES = 8, 2, 6  # beside that in the voxel; voxels from one to the next
 WAY_VOXELS = WAY_SAMPLES // 2 * WAY_STEP
 WAY_TANGENT = np.float32(math.tan(math.radians(10.0)))
 WAY_COSINE = np.float32(math.cos(math.pi / WAY_PLANES))
 WAY_SINE = np.float32(math.sin(math.pi / WAY_PLANES))
+WAY_COSINE_OF_TWO = np.float32(math.cos(2.0 * math.pi / WAY_PLANES))
+WAY_SINE_OF_TWO = np.float32(math.sin(2.0 * math.pi / WAY_PLANES))
 WAY_SHARE, WAY_EXCESS, WAY_PART = np.float32(0.65), np.float32(1.05), np.float32(0.15)
 TERMS = 4  # that are added side by side
 SURELY = np.float32(1.001)  # above the rounding of a sum and of what it is compared with
@@ -188,7 +194,7 @@ class Field(NamedTuple):
     change: np.ndarray  # (n_coefficients, n_padded) float32
     coefficients: np.ndarray  # (n_rows + 1, n_padded) uint16: half floats; after them, the bound
     masses: np.ndarray  # (n_rows + 1,) float32
-    crossings: np.ndarray  # (n_rows + 1,) uint16: see cpu/crossings.py
+    crossings: np.ndarray  # (n_rows + 1,) uint32: see cpu/crossings.py
     to_voxel: np.ndarray  # (3, 4) float32
     # Of lmax + 1 float32, one more of an asymmetric FOD: see fields/polynomials.py.
     shifts: tuple[np.float32, ...]

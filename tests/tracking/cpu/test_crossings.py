@@ -196,3 +196,27 @@ def test_threads_that_look_at_once_find_the_same():
             wrong = (anew.crossings ^ known) & codes.WAYS_CROSS != 0
             assert left.mean() > 0.9
             assert not wrong[left].any()
+
+
+@pytest.mark.parametrize("affine", [None, SKEWED], ids=["cubes", "skewed"])
+def test_the_plane_of_crossings_is_that_of_the_bundles(affine):
+    """Which is that of the first two axes of voxels, in which the bundles are drawn."""
+    fod = bundles_that_cross(22.0, affine=affine)
+    field = kernel_field(build_table(fod), TrackingParameters())
+    among = look_around_everywhere(field, scratch_for(field))
+    seen = field.crossings[:-1]
+    crosses = seen & codes.WAYS_CROSS != 0
+    along = fod.grid.affine[:3, 0] / np.linalg.norm(fod.grid.affine[:3, 0])
+    beside = fod.grid.affine[:3, 1] - (fod.grid.affine[:3, 1] @ along) * along
+    beside /= np.linalg.norm(beside)
+
+    def off_deg(numbers):
+        """Angles between the plane's direction and that from one bundle to the other."""
+        cosines = np.abs(field.sphere_points[:, numbers].T @ beside)
+        return np.degrees(np.arccos(np.minimum(cosines, 1.0)))
+
+    own = off_deg(seen[crosses] & codes.PLANE)
+    around = off_deg(seen[among] >> codes.PLANE_BITS & codes.PLANE)
+    assert np.median(own) < 15.0
+    assert np.median(around) < 12.0
+    assert (around < 30.0).mean() > 0.9

@@ -87,7 +87,7 @@ def rows_of(library, field, block=7) -> dict[str, np.ndarray]:
     arrays = {
         "coefficients": aligned((n_rows + 1, n_padded), np.uint16),
         "masses": np.zeros(n_rows + 1, np.float32),
-        "crossings": np.full(n_rows + 1, codes.NOT_AMONG, np.uint16),
+        "crossings": np.full(n_rows + 1, codes.NOT_AMONG, np.uint32),
         "voxel_rows": np.ascontiguousarray(field.voxel_rows),
         "values": np.ascontiguousarray(field.values),
         "change": np.ascontiguousarray(field.change),

@@ -109,7 +109,7 @@ def fill_row(
         Coefficients and bounds as half floats, see `FodTable`; the row is written.
     masses : (n_rows + 1,) float32
         Mean over the sphere of the non-negative amplitude; that of the row is written.
-    crossings : (n_rows + 1,) uint16
+    crossings : (n_rows + 1,) uint32
         That of the row becomes NOT_SEEN, and more where the FOD is largest.
     row : int
     points : (3, n) float32

@@ -135,6 +135,7 @@ class LaneState(NamedTuple):
     uz: np.ndarray
     lobe: np.ndarray  # (15, N_LANES) float32: that it follows, see lobes.py
     roundness: np.ndarray  # (N_LANES,) float32: of a lobe that does not count as wide
+    plane: np.ndarray  # (3, N_LANES) float32: across the crossings around; zeros elsewhere
     heading: np.ndarray  # (3, N_LANES) float32: tangent at its last point, where steps are arcs
     # Where steps are adaptive: the next one and the length so far, mm.
     step: np.ndarray  # (N_LANES,) float32
@@ -249,6 +250,7 @@ def new_lane_state(
         start_direction=aligned((N_LANES, 3), np.float32),
         heading=aligned((3, N_LANES), np.float32),
         lobe=aligned((15, N_LANES), np.float32),
+        plane=aligned((3, N_LANES), np.float32),
         half_n_points=aligned((N_LANES, 2), np.int64),
         half_steps=aligned((N_LANES, 2), np.int64),
         half_lengths=aligned((N_LANES, 2), np.float32),

@@ -14,6 +14,9 @@ the axis keeps its place along the tangent by which the lobe is wide, since noth
 of the two bundles the line follows, and directions are drawn from a strip of the cone across that
 tangent. In all else the axis turns to the top of the lobe, by Newton's method.
 
+Among crossings, see :mod:`.crossings`, that tangent is in their plane, whatever the derivatives
+say: in a scan with noise they do not tell.
+
 Beside the axis a direction has its mirror image, as far from it on the other side. Where the FOD
 fades ahead along the one, as at the side of a bundle, the other leads back into it: see `mirror`.
 """
@@ -85,7 +88,17 @@ def see_some(field, settings, state, first, lanes):
     known = value > ZERO
     # Of log f, times f squared, which saves dividing by f; the gradient alone times f.
     haa, hab, hbb = value * haa - ga * ga, value * hab - ga * gb, value * hbb - gb * gb
+    px = load_some(state.plane, first)
+    py = load_some(state.plane, N_LANES + first)
+    pz = load_some(state.plane, 2 * N_LANES + first)
     cosine, sine, ha, hb = principal_axes(haa, hab, hbb)
+    among = px * px + py * py + pz * pz > ZERO
+    c, s = px * ax + py * ay + pz * az, px * bx + py * by + pz * bz
+    inverse = ONE / roots(c * c + s * s + NO_SLOPE)
+    c, s = inverse * c, inverse * s
+    cosine, sine = select(among, c, cosine), select(among, s, sine)
+    bend = s * s * haa - TWO * c * s * hab + c * c * hbb  # across the plane
+    hb = select(among, bend, hb)
     ax, ay, az, bx, by, bz = (
         cosine * ax + sine * bx,
         cosine * ay + sine * by,
@@ -95,7 +108,7 @@ def see_some(field, settings, state, first, lanes):
         cosine * bz - sine * az,
     )
     ga, gb = cosine * ga + sine * gb, cosine * gb - sine * ga
-    wide = known & keeps_its_side(load_some(state.roundness, first), ga, ha, hb, zero)
+    wide = known & (among | keeps_its_side(load_some(state.roundness, first), ga, ha, hb, zero))
     store_strips(settings, state, first, where, wide, vx, vy, vz, ax, ay, az)
     a, b = select(wide, ZERO, stride(value * ga, ha)), stride(value * gb, hb)
     nx, ny, nz = vx + a * ax + b * bx, vy + a * ay + b * by, vz + a * az + b * bz

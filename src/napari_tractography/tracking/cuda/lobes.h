@@ -120,9 +120,25 @@ DEVICE float roundness_at(const Field& field, const Settings& settings, const In
     return field.crossings[interpolant.row] >= AMONG_CROSSINGS ? 1.0f : settings.min_roundness;
 }
 
+// Across the crossings that a line is among, in their plane; zeros elsewhere. Before that it is asked
+// how round a lobe is to be.
+DEVICE Vector plane_at(const Field& field, const Settings& settings, const Interpolant& interpolant)
+{
+    Vector plane = {0.0f, 0.0f, 0.0f};
+    if (!(settings.min_roundness > 0.0f)) return plane;
+    unsigned int seen = field.crossings[interpolant.row];
+    if (seen < AMONG_CROSSINGS) return plane;
+    const float* points = field.sphere_points + (seen >> PLANE_BITS & PLANE);
+    plane.x = points[0];
+    plane.y = points[field.n_sphere_points];
+    plane.z = points[2 * field.n_sphere_points];
+    return plane;
+}
+
 // Go on to the axis of this step, and look at the lobe there, which counts as wide unless it is so
-// round.
-DEVICE void see_lobe(const Settings& settings, const StreamlineState& state, float roundness)
+// round, and in that plane if there is one.
+DEVICE void see_lobe(const Settings& settings, const StreamlineState& state, float roundness,
+                     const Vector& plane)
 {
     Lobe& lobe = common().lobe;
     int lane = lane_of();
@@ -140,11 +156,24 @@ DEVICE void see_lobe(const Settings& settings, const StreamlineState& state, flo
         // Of log f, times f squared, which saves dividing by f; the gradient alone times f.
         Principal p = principal_axes(value * s.haa - s.ga * s.ga, value * s.hab - s.ga * s.gb,
                                      value * s.hbb - s.gb * s.gb);
+        bool among = plane.x * plane.x + plane.y * plane.y + plane.z * plane.z > 0.0f;
+        if (among) {
+            float haa = value * s.haa - s.ga * s.ga, hab = value * s.hab - s.ga * s.gb;
+            float hbb = value * s.hbb - s.gb * s.gb;
+            float c = plane.x * t.ax + plane.y * t.ay + plane.z * t.az;
+            float e = plane.x * t.bx + plane.y * t.by + plane.z * t.bz;
+            float inverse = 1.0f / sqrtf(c * c + e * e + NO_SLOPE);
+            c = inverse * c;
+            e = inverse * e;
+            p.hb = e * e * haa - 2.0f * c * e * hab + c * c * hbb;  // across the plane
+            p.cosine = c;
+            p.sine = e;
+        }
         float c = p.cosine, e = p.sine;
         Vector wide_axis = {c * t.ax + e * t.bx, c * t.ay + e * t.by, c * t.az + e * t.bz};
         Vector other = {c * t.bx - e * t.ax, c * t.by - e * t.ay, c * t.bz - e * t.az};
         float ga = c * s.ga + e * s.gb, gb = c * s.gb - e * s.ga;
-        bool wide = keeps_its_side(roundness, ga, p.ha, p.hb, 0.0f);
+        bool wide = among || keeps_its_side(roundness, ga, p.ha, p.hb, 0.0f);
         if (wide) strip = strip_of(settings, Vector{state.ux, state.uy, state.uz}, v, wide_axis);
         float a = wide ? 0.0f : stride(value * ga, p.ha), b = stride(value * gb, p.hb);
         float x = v.x + a * wide_axis.x + b * other.x, y = v.y + a * wide_axis.y + b * other.y;

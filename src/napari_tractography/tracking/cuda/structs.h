@@ -43,7 +43,7 @@ struct Field {
     const int* voxel_rows;               // (nx, ny, nz)
     const unsigned short* coefficients;  // (n_rows + 1, N_PADDED): half floats, then the bound
     const float* masses;                 // (n_rows + 1,)
-    const unsigned short* crossings;     // (n_rows + 1,): see cpu/crossings.py
+    const unsigned int* crossings;       // (n_rows + 1,): see cpu/crossings.py
     const float* sphere_points;          // (3, n_sphere_points): directions of the half sphere,
                                          // of the whole if ASYMMETRIC
     const float* cone_points;            // (3, n_cone_points): directions around the z axis

@@ -13,7 +13,7 @@ struct Rows {
     const float* sphere_points;    // (3, n_points)
     unsigned short* coefficients;  // (n_rows + 1, N_PADDED)
     float* masses;                 // (n_rows + 1,)
-    unsigned short* crossings;     // (n_rows + 1,): see cpu/crossings.py
+    unsigned int* crossings;       // (n_rows + 1,): see cpu/crossings.py
     const int* voxel_rows;         // (nx, ny, nz), -1 where there is none
     long long n_rows;
     int n_points;
@@ -94,7 +94,7 @@ extern "C" __global__ void fill_rows(const Rows rows)
         }
     }
     rows.coefficients[row * N_PADDED + N_COEFFICIENTS] = to_half(bound * ABOVE);
-    rows.crossings[row] = (unsigned short)(NOT_SEEN + best_index);
+    rows.crossings[row] = (unsigned int)(NOT_SEEN + best_index);
     rows.masses[row] = sum.partial[LEVELS] / (float)rows.n_points;
 }
 
@@ -267,14 +267,36 @@ DEVICE Vector beside(const Vector& v, float far, float ax, float ay, float az)
     return normalised(v.x + far * ax, v.y + far * ay, v.z + far * az);
 }
 
-// Tell whether two ways cross in a voxel whose row is filled; twin of ways_cross() of
-// cpu/crossings.py, where the method is explained.
-SELDOM bool ways_cross(const Rows* table, long long row, int ix, int iy, int iz)
+// The number of the sampled direction along which a vector is, or its opposite.
+SELDOM unsigned int nearest_axis(const Rows* rows, float x, float y, float z)
+{
+    float most = 0.0f;
+    unsigned int found = 0;
+#pragma unroll 1
+    for (int number = 0; number < rows->n_points; number++) {
+        Vector p = point(*rows, number);
+        float along = fabsf(p.x * x + p.y * y + p.z * z);
+        if (along > most) {
+            most = along;
+            found = (unsigned int)number;
+        }
+    }
+    return found;
+}
+
+DEVICE float ratio_of(float part, float whole)
+{
+    return whole > 0.0f ? part / whole : 0.0f;
+}
+
+// Tell whether two ways cross in a voxel whose row is filled: WAYS_CROSS, with the plane, else 0; twin
+// of ways_cross() of cpu/crossings.py, where the method is explained.
+SELDOM unsigned int ways_cross(const Rows* table, long long row, int ix, int iy, int iz)
 {
     const Rows& rows = *table;
     Fod fod = fod_of_row(rows, row);
-    Vector first = point(rows, rows.crossings[row] - NOT_SEEN);
-    if (!(value_at(fod, first.x, first.y, first.z) > 0.0f)) return false;
+    Vector first = point(rows, (int)(rows.crossings[row] - NOT_SEEN));
+    if (!(value_at(fod, first.x, first.y, first.z) > 0.0f)) return 0;
     Peak peak = climb_from(fod, first.x, first.y, first.z);
     Top top;
     top.row = row;
@@ -285,17 +307,26 @@ SELDOM bool ways_cross(const Rows* table, long long row, int ix, int iy, int iz)
     weigh(rows.change, peak.x, peak.y, peak.z, &top.weights);
     const float highest = amplitude(VALUES_OF(rows, row), top.weights);
     const float least = WAY_SHARE * (float)(WAY_SAMPLES + 1) * highest;
-    if (!(sum_along_top(rows, top) > least)) return false;
-    Tangents t = tangents_of(peak.x, peak.y, peak.z);
+    if (!(sum_along_top(rows, top) > least)) return 0;
+    Tangents t = tangents_of(peak.x, peak.y, peak.z), begin = t;
+    bool found = false;
+    float real = 0.0f, imaginary = 0.0f, cosine = 1.0f, sine = 0.0f;
 #pragma unroll 1
     for (int plane = 0; plane < WAY_PLANES / 2; plane++) {  // and the planes at right angles
         Sums one = sums_along(rows, top, beside(top.v, WAY_TANGENT, t.ax, t.ay, t.az));
         Sums three = sums_along(rows, top, beside(top.v, WAY_TANGENT, t.bx, t.by, t.bz));
-        if (one.way > least || three.way > least) {
+        if (found || one.way > least || three.way > least) {
             Sums two = sums_along(rows, top, beside(top.v, -WAY_TANGENT, t.ax, t.ay, t.az));
             Sums four = sums_along(rows, top, beside(top.v, -WAY_TANGENT, t.bx, t.by, t.bz));
-            if (cross(least, one, two, three, four) || cross(least, three, four, one, two)) return true;
+            found = found || cross(least, one, two, three, four) || cross(least, three, four, one, two);
+            float ratio = ratio_of(one.way + two.way, one.top + two.top);
+            ratio = ratio - ratio_of(three.way + four.way, three.top + four.top);
+            real = real + ratio * cosine;
+            imaginary = imaginary + ratio * sine;
         }
+        float before = cosine;
+        cosine = WAY_COSINE_OF_TWO * before - WAY_SINE_OF_TWO * sine;
+        sine = WAY_COSINE_OF_TWO * sine + WAY_SINE_OF_TWO * before;
         Tangents old = t;
         t.ax = WAY_COSINE * old.ax + WAY_SINE * old.bx;
         t.ay = WAY_COSINE * old.ay + WAY_SINE * old.by;
@@ -304,7 +335,13 @@ SELDOM bool ways_cross(const Rows* table, long long row, int ix, int iy, int iz)
         t.by = WAY_COSINE * old.by - WAY_SINE * old.ay;
         t.bz = WAY_COSINE * old.bz - WAY_SINE * old.az;
     }
-    return false;
+    if (!found) return 0;
+    // Half the angle of what was found.
+    float along = real + sqrtf(real * real + imaginary * imaginary), aside = imaginary;
+    if (along * along + aside * aside == 0.0f) aside = 1.0f;
+    return WAYS_CROSS | nearest_axis(table, along * begin.ax + aside * begin.bx,
+                                     along * begin.ay + aside * begin.by,
+                                     along * begin.az + aside * begin.bz);
 }
 
 // What is done before it is asked whether ways cross in a voxel: on a GPU all are seen by then.
@@ -318,19 +355,27 @@ DEVICE bool is_looked_at(int ix, int iy, int iz)
     return !((ix + iy + iz) & 1);
 }
 
-// Tell whether a voxel is among crossings.
-DEVICE bool is_among_crossings(const Rows& rows, int ix, int iy, int iz)
+// What is known of a voxel once it is looked around, but for what is its own.
+DEVICE unsigned int crossings_around(const Rows& rows, int ix, int iy, int iz)
 {
     int n_crossings = 0;
+    Vector sum = {0.0f, 0.0f, 0.0f};
 #pragma unroll 1
     for (int number = 0; number < 27; number++) {
         int x = ix + number / 9 - 1, y = iy + number / 3 % 3 - 1, z = iz + number % 3 - 1;
         long long row = row_at(rows, x, y, z);
         if (row < 0 || !is_looked_at(x, y, z)) continue;
         ENSURE_WAYS(rows, row, x, y, z);
-        n_crossings += rows.crossings[row] & WAYS_CROSS;
+        if (!(rows.crossings[row] & WAYS_CROSS)) continue;
+        n_crossings++;
+        Vector p = point(rows, (int)(rows.crossings[row] & PLANE));
+        bool opposite = p.x * sum.x + p.y * sum.y + p.z * sum.z < 0.0f;
+        sum.x = sum.x + (opposite ? 0.0f - p.x : p.x);
+        sum.y = sum.y + (opposite ? 0.0f - p.y : p.y);
+        sum.z = sum.z + (opposite ? 0.0f - p.z : p.z);
     }
-    return n_crossings >= FEWEST_CROSSINGS;
+    if (n_crossings < FEWEST_CROSSINGS) return NOT_AMONG;
+    return AMONG_CROSSINGS | nearest_axis(&rows, sum.x, sum.y, sum.z) << PLANE_BITS;
 }
 
 // The row of a voxel that a thread is for, or -1; and where the voxel is.
@@ -350,8 +395,7 @@ extern "C" __global__ void follow_ways(const Rows rows)
     int ix, iy, iz;
     long long row = row_of_thread(rows, ix, iy, iz);
     if (row < 0) return;
-    bool cross = is_looked_at(ix, iy, iz) && ways_cross(&rows, row, ix, iy, iz);
-    rows.crossings[row] = cross ? WAYS_CROSS : 0;
+    rows.crossings[row] = is_looked_at(ix, iy, iz) ? ways_cross(&rows, row, ix, iy, iz) : 0;
 }
 
 extern "C" __global__ void look_around(const Rows rows)
@@ -359,6 +403,6 @@ extern "C" __global__ void look_around(const Rows rows)
     int ix, iy, iz;
     long long row = row_of_thread(rows, ix, iy, iz);
     if (row < 0) return;
-    int among = is_among_crossings(rows, ix, iy, iz) ? AMONG_CROSSINGS : NOT_AMONG;
-    rows.crossings[row] = (unsigned short)(among | (rows.crossings[row] & WAYS_CROSS));
+    unsigned int around = crossings_around(rows, ix, iy, iz);
+    rows.crossings[row] = around | (rows.crossings[row] & (WAYS_CROSS | PLANE));
 }

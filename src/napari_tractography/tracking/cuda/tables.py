@@ -94,7 +94,7 @@ def fill_rows(
     filled = {
         "coefficients": cupy.zeros((n_rows + 1, change.shape[1]), "u2"),
         "masses": cupy.zeros((n_rows + 1,), "f4"),
-        "crossings": cupy.full((n_rows + 1,), NOT_AMONG, "u2"),
+        "crossings": cupy.full((n_rows + 1,), NOT_AMONG, "u4"),
     }
     arrays = {
         "values": values if gpu_of(values) == gpu else _copied(cupy, values),

@@ -45,8 +45,8 @@ class FodTable:
     coefficients: NDArray[np.uint16]
     # (n_rows + 1,) float32: mean over the sphere of the non-negative amplitude.
     masses: NDArray[np.float32]
-    # (n_rows + 1,) uint16: whether bundles cross there, see cpu/crossings.py.
-    crossings: NDArray[np.uint16]
+    # (n_rows + 1,) uint32: whether bundles cross there, see cpu/crossings.py.
+    crossings: NDArray[np.uint32]
     to_voxel: NDArray[np.float32]  # (3, 4) float32: RAS+ mm to voxel coordinates
     lmax: int  # largest degree
     is_asymmetric: bool  # whether there are odd degrees, too
@@ -74,7 +74,7 @@ def empty_rows(n_rows: int, n_coefficients: int, n_padded: int) -> dict[str, Any
     coefficients = aligned((n_rows + 1, n_padded), np.uint16, None)
     coefficients[:, n_coefficients] = UNFILLED_BITS
     masses = np.empty(n_rows + 1, np.float32)
-    crossings = np.empty(n_rows + 1, np.uint16)
+    crossings = np.empty(n_rows + 1, np.uint32)
     coefficients[-1] = masses[-1] = 0
     crossings[-1] = NOT_AMONG
     return {"coefficients": coefficients, "masses": masses, "crossings": crossings}

@@ -175,20 +175,20 @@ static void ensure_ways(int row, int ix, int iy, int iz)
 {
     ensure_row(row);
     if (rows.crossings[row] >= NOT_SEEN)
-        rows.crossings[row] = ways_cross(&rows, row, ix, iy, iz) ? WAYS_CROSS : 0;
+        rows.crossings[row] = ways_cross(&rows, row, ix, iy, iz);
 }
 
 static __attribute__((noinline)) void see(int row, int ix, int iy, int iz)
 {
-    int among = is_among_crossings(rows, ix, iy, iz) ? AMONG_CROSSINGS : NOT_AMONG;
-    int own = is_looked_at(ix, iy, iz) ? rows.crossings[row] & WAYS_CROSS : 0;
-    rows.crossings[row] = (unsigned short)(among | own);
+    unsigned int around = crossings_around(rows, ix, iy, iz);
+    unsigned int own = is_looked_at(ix, iy, iz) ? rows.crossings[row] & (WAYS_CROSS | PLANE) : 0;
+    rows.crossings[row] = around | own;
 }
 
 // In a page all of them are known, too.
 static void ensure_crossing(const Field& field, const Interpolant& interpolant)
 {
-    int row = interpolant.row, seen = field.crossings[row];
+    int row = interpolant.row, seen = (int)field.crossings[row];
     if (!filled || (seen >= NOT_AMONG && seen < NOT_SEEN)) return;
     int k = 0;
     while (interpolant.rows[k] != row) k++;
