@@ -13,8 +13,9 @@ from numba import njit
 
 from napari_tractography.runtime.compiling import checksum
 from napari_tractography.runtime.machine_code import KeptCode
-from napari_tractography.tracking.codes import AMONG_CROSSINGS
+from napari_tractography.tracking import codes
 from napari_tractography.tracking.cpu import cells, crossings, memory
+from napari_tractography.tracking.cpu.lanes import N_LANES
 
 
 def kept(*modules: ModuleType, nogil: bool = False) -> Callable[[Callable[..., Any]], Any]:
@@ -28,6 +29,12 @@ def kept(*modules: ModuleType, nogil: bool = False) -> Callable[[Callable[..., A
         return dispatcher
 
     return decorate
+
+
+def scratch_for(field: codes.Field) -> codes.Scratch:
+    """What a thread computes in."""
+    n_points, n_padded = field.sphere_points.shape[1], field.coefficients.shape[1]
+    return codes.new_scratch(n_points, n_padded, N_LANES)
 
 
 @kept(crossings, nogil=True)
@@ -47,7 +54,7 @@ def look_around_everywhere(field, scratch):
             seen = crossings.crossings_around(
                 field, scratch, row, voxel // (ny * nz), voxel // nz % ny, voxel % nz
             )
-            among[row] = seen >= AMONG_CROSSINGS
+            among[row] = seen >= codes.AMONG_CROSSINGS
     return among
 
 

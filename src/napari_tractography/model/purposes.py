@@ -30,7 +30,7 @@ MEASURED_HOW = (
     "Valid and invalid connections in percent of the streamlines; standard errors are up to 2.5."
 )
 MEASURED_WHERE = (
-    "ours Intel Xeon, 2026-11-29, the others AMD EPYC, 2026-11-26 and 27, 2 cores each, "
+    "ours AMD EPYC and Intel Xeon, 2026-11-29, the others AMD EPYC, 2026-11-26 and 27, 2 cores, "
     "`python benchmarks/truth.py --half B --seeds 400`"
 )
 MEASURED_COLUMNS = (

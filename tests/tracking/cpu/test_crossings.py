@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
-from kept_code import look_around_everywhere, look_around_together
+from kept_code import look_around_everywhere, look_around_together, scratch_for
 from plans import plan_of
 from toys import SKEWED, arc_fod, bundles_that_cross, straight_fod
 
@@ -16,16 +16,9 @@ from napari_tractography.model.parameters import TrackingParameters
 from napari_tractography.model.seeds import Seeds
 from napari_tractography.tracking import codes
 from napari_tractography.tracking.cpu import cpu_backend as cpu
-from napari_tractography.tracking.cpu.lanes import N_LANES
 from napari_tractography.tracking.plan import kernel_field
 from napari_tractography.tracking.tables.builders import build_table
 from napari_tractography.tracking.tables.data import empty_rows
-
-
-def scratch_for(field: codes.Field) -> codes.Scratch:
-    """What a thread computes in."""
-    n_points, n_padded = field.sphere_points.shape[1], field.coefficients.shape[1]
-    return codes.new_scratch(n_points, n_padded, N_LANES)
 
 
 def seen_in(fod: Fod) -> tuple[np.ndarray, np.ndarray]:
@@ -220,3 +213,10 @@ def test_the_plane_of_crossings_is_that_of_the_bundles(affine):
     assert np.median(own) < 15.0
     assert np.median(around) < 12.0
     assert (around < 30.0).mean() > 0.9
+
+
+@pytest.mark.parametrize("n_coefficients", [91, 81], ids=["lmax 12", "asymmetric, lmax 8"])
+def test_numbers_of_directions_have_room(n_coefficients):
+    fod = Fod(np.ones((2, 2, 2, n_coefficients)), np.eye(4))
+    field = kernel_field(build_table(fod), TrackingParameters())
+    assert 1000 < field.sphere_points.shape[1] <= codes.PLANE + 1

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from host import compile_for_host, pointer, rows_of
-from kept_code import kept, look_around_everywhere
+from kept_code import kept, look_around_everywhere, scratch_for
 from toys import bundles_that_cross, lobes, random_fod
 
 from napari_tractography.fields.polynomials import shifts
@@ -13,7 +13,6 @@ from napari_tractography.model.fod import Fod
 from napari_tractography.model.parameters import TrackingParameters
 from napari_tractography.tracking import codes
 from napari_tractography.tracking.cpu import cells
-from napari_tractography.tracking.cpu.lanes import N_LANES
 from napari_tractography.tracking.plan import kernel_field
 from napari_tractography.tracking.tables.builders import build_table
 
@@ -55,10 +54,6 @@ def fill_all(field, scratch):
             scratch.mixed,
             scratch.half_floats,
         )
-
-
-def scratch_for(field):
-    return codes.new_scratch(field.sphere_points.shape[1], field.coefficients.shape[1], N_LANES)
 
 
 @pytest.mark.parametrize("is_asymmetric", [False, True])
