@@ -201,7 +201,7 @@ def _in_ras(tensor: Any, grid: Grid) -> Any:
     xx, yz, xz, xy, to xx, yy, zz, xy, xz, yz; NaN where the trace is 0.
     """
     element = ((2, 5, 4), (5, 1, 3), (4, 3, 0))
-    to_ras = grid.inverse[:3, :3].T * float(np.prod(grid.voxel_sizes_mm)) ** (1 / 3)
+    to_ras = grid.inverse[:3, :3].T * grid.voxel_mm
     turned = library_of(tensor).zeros_like(tensor)
     # Sums are written out: those of a matrix product may depend on how much there is of it.
     for row, (a, b) in zip(turned, ((0, 0), (1, 1), (2, 2), (0, 1), (0, 2), (1, 2)), strict=True):
@@ -279,7 +279,7 @@ def image_source(
                 f"The mask has shape {tuple(mask.shape)} but {name} has {grid.shape}; give a mask "
                 "on the grid of the image."
             )
-    voxel_mm = float(np.prod(grid.voxel_sizes_mm)) ** (1 / 3)
+    voxel_mm = grid.voxel_mm
     sigma_mm = SIGMA_VOXELS * voxel_mm if sigma_mm is None else float(sigma_mm)
     rho_mm = RHO_VOXELS * voxel_mm if rho_mm is None else float(rho_mm)
     for what, scale_mm, least in (

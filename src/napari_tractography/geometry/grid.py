@@ -5,6 +5,7 @@ Called by everything that holds a volume.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -100,6 +101,11 @@ class Grid:
     def voxel_sizes_mm(self) -> NDArray[np.float64]:
         """(3,) float64: edge lengths of a voxel, mm."""
         return np.asarray(np.linalg.norm(self.affine[:3, :3], axis=0))
+
+    @property
+    def voxel_mm(self) -> float:
+        """The geometric mean of the edge lengths of a voxel, mm."""
+        return math.pow(np.prod(self.voxel_sizes_mm), 1 / 3)
 
     @property
     def axes(self) -> NDArray[np.float64]:

@@ -196,7 +196,7 @@ def _floor(fod: FodLike, row: Algorithm, strong: float) -> tuple[float, str]:
 
 
 def _find(fod: FodLike, row: Algorithm) -> Suited:
-    voxel_mm = float(np.prod(fod.grid.voxel_sizes_mm)) ** (1 / 3)
+    voxel_mm = fod.grid.voxel_mm
     strong = strong_amplitude(fod)
     kind = fod.input_kind
     floor, why = _floor(fod, row, strong)

@@ -264,6 +264,7 @@ class Settings(NamedTuple):
     gamma: np.float32
     gamma_noise: np.float32
     look_ahead: np.float32  # mm
+    look_in_plane: np.float32  # as much of it counts in the plane of crossings
     lobe_cosine: np.float32  # of the angle up to which directions are of any lobe; 0 without lobes
     lobe_width: np.float32  # twice the sine of half that angle
     cone_width: np.float32  # and of half the cone's

@@ -428,7 +428,7 @@ def _make_plan(inputs: TrackingInput, build: Callable[..., FodTable], on_gpu: bo
         streams=np.zeros(0, np.uint32) if seeds.streams is None else seeds.streams,
         table=table,
         field=field_of(table, parameters, inside, allowed, reach_deg),
-        settings=kernel_settings(parameters, table.scale, reach_deg),
+        settings=kernel_settings(parameters, table.scale, reach_deg, fod.grid.voxel_mm),
         regions=flat,
     )
 

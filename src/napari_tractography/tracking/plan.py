@@ -54,6 +54,8 @@ ROLES = {
     "end": codes.ROLE_END,
     "include": codes.ROLE_INCLUDE,
 }
+# How far ahead a line that is among crossings looks in their plane: further on is the other bundle.
+LOOK_IN_PLANE_VOXELS = 0.2
 RULES = dict(zip(INCLUDE_RULES, (codes.RULE_ALL, codes.RULE_ANY, codes.RULE_ORDERED), strict=True))
 
 
@@ -227,6 +229,7 @@ def kernel_settings(
     parameters: TrackingParameters,
     scale: float | np.float32 = 1.0,
     reach_deg: float | None = None,
+    voxel_mm: float = 1.0,
 ) -> codes.Settings:
     """Put the parameters into the kernel's form.
 
@@ -237,6 +240,7 @@ def kernel_settings(
     part_mm = parameters.step_mm / parameters.parts
     lobe = math.radians(parameters.lobe_deg) if parameters.uses("lobe_deg") else 0.0
     min_roundness = parameters.min_roundness if parameters.uses("min_roundness") else 0.0
+    ahead, in_plane = parameters.look_ahead_mm, LOOK_IN_PLANE_VOXELS * voxel_mm
     return codes.Settings(
         algorithm=parameters.row.code,
         interpolation=INTERPOLATIONS[parameters.interpolation],
@@ -263,7 +267,8 @@ def kernel_settings(
         sharpness=np.float32(SOFTPLUS_SHARPNESS / scale),
         gamma=np.float32(parameters.gamma),
         gamma_noise=np.float32(parameters.gamma_noise),
-        look_ahead=np.float32(parameters.look_ahead_mm),
+        look_ahead=np.float32(ahead),
+        look_in_plane=np.float32(in_plane / max(ahead, in_plane)),
         lobe_cosine=np.float32(math.cos(lobe) if lobe > 0 else 0.0),
         lobe_width=np.float32(2.0 * math.sin(0.5 * lobe)),
         cone_width=np.float32(2.0 * math.sin(0.5 * angle)),

@@ -43,11 +43,12 @@ from .memory import (
     number_at,
     prefetch_at,
     publish,
+    stay,
     store,
     store_half_floats,
     store_to,
 )
-from .sphere.evaluation import values_at
+from .sphere.evaluation import values_at, values_of_lanes
 from .sphere.peaks import climb, cosine_of, has_odd_degrees, largest_value
 
 BIT, NONE = np.uint32(1), np.uint32(0)
@@ -478,3 +479,36 @@ def mean_amplitude(field, state, n_corners, lane):
     for k in range(8):
         total += state.corner_weights[k, lane] * field.masses[state.lane_rows[lane, k]]
     return total
+
+
+@compiled
+def slopes_in_space(field, scratch, state, lanes, ux, uy, uz):
+    """Write the gradients in space of the FOD along unit vectors of lanes to ``scratch.tilted``.
+
+    Per mm, where the lanes are; of eight voxels.
+    """
+    n_padded, rows, values = padded_length(field.shifts), scratch.rows, scratch.tilted
+    vx, vy, vz = to_voxel(field.to_voxel, load(state.x), load(state.y), load(state.z))
+    fx, fy, fz = vx - floors(vx), vy - floors(vy), vz - floors(vz)
+    gx = gy = gz = fx - fx
+    for k in range(8):
+        left = lanes
+        while left:
+            lane = lowest_bit(left)
+            left &= left - BIT
+            source, to = state.lane_rows[lane, k] * n_padded, lane * n_padded
+            for c in range(0, n_padded, PADDING):
+                store_to(rows, to + c, load_half_floats(field.coefficients, source + c))
+        side_by_side(rows, scratch.turned, lanes)
+        stay()
+        value = values_of_lanes(field.shifts, scratch.turned, ux, uy, uz)
+        wx = fx if k >> 2 else ONE - fx
+        wy = fy if (k >> 1) & 1 else ONE - fy
+        wz = fz if k & 1 else ONE - fz
+        gx = gx + (value if k >> 2 else ZERO - value) * wy * wz
+        gy = gy + (value if (k >> 1) & 1 else ZERO - value) * wx * wz
+        gz = gz + (value if k & 1 else ZERO - value) * wx * wy
+    matrix = field.to_voxel
+    for axis in range(3):
+        slope = matrix[0, axis] * gx + matrix[1, axis] * gy + matrix[2, axis] * gz
+        store_to(values, axis * N_LANES, slope)

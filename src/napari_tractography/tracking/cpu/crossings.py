@@ -185,7 +185,7 @@ def ways_cross(field, scratch, row, largest, ix, iy, iz):
     for _ in range(WAY_PLANES // 2):  # and in the planes at right angles
         one = sums_along(field, scratch, row, ix, iy, iz, *beside(x, y, z, ax, ay, az))
         three = sums_along(field, scratch, row, ix, iy, iz, *beside(x, y, z, bx, by, bz))
-        if found or max(one[1], three[1]) > least:
+        if max(one[1], three[1]) > least:
             two = sums_along(field, scratch, row, ix, iy, iz, *beside(x, y, z, -ax, -ay, -az))
             four = sums_along(field, scratch, row, ix, iy, iz, *beside(x, y, z, -bx, -by, -bz))
             found = found or cross(least, *one, *two, *three, *four)

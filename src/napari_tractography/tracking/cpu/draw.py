@@ -178,7 +178,12 @@ def draw_directions(field, settings, scratch, state, n_corners, drawing):
     on_their_way = ~bits_of(starting)
     if settings.lobe_cosine > ZERO:
         see_lobes(
-            field, settings, scratch, state, trying & on_their_way & bits_of(n_proposals == 0)
+            field,
+            settings,
+            scratch,
+            state,
+            n_corners,
+            trying & on_their_way & bits_of(n_proposals == 0),
         )
     mirrored = trying & np.uint32(state.progress[MIRRORED])
     state.progress[MIRRORED] &= ~np.int64(mirrored | ended)

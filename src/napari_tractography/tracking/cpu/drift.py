@@ -15,6 +15,7 @@ from ..codes import (
     LIMIT,
     LONGEST,
     LONGEST_TURN,
+    NO_SLOPE,
     OF_A_TURN,
     SIXTEENTH,
     SOFTPLUS,
@@ -71,14 +72,15 @@ def along_axes(value, ga, gb, haa, hab, hbb, sa, sb, ax, ay, az, bx, by, bz):
         The axes: unit vectors, tangents.
     ga, gb, ha, hb
         First and second derivative along each; along a it bends less.
-    sa
-        What was added to its gradient, along a.
+    sa, sb
+        What was added to its gradient, along each.
     """
     ga, gb = ga / value, gb / value
     haa = haa / value - ga * ga
     hab = hab / value - ga * gb
     hbb = hbb / value - gb * gb
-    ga, gb = ga + sa / value, gb + sb / value
+    sa, sb = sa / value, sb / value
+    ga, gb = ga + sa, gb + sb
     across, twice = haa - hbb, hab + hab
     size = roots(across * across + twice * twice)
     # Turn the tangents to the principal axes: by half the angle of (haa - hbb, 2 hab).
@@ -97,7 +99,28 @@ def along_axes(value, ga, gb, haa, hab, hbb, sa, sb, ax, ay, az, bx, by, bz):
     return (
         value, cx, cy, cz, dx, dy, dz,
         cosine * ga + sine * gb, cosine * gb - sine * ga, mean + HALF * size, mean - HALF * size,
-        cosine * (sa / value) + sine * (sb / value),
+        cosine * sa + sine * sb, cosine * sb - sine * sa,
+    )  # fmt: skip
+
+
+@inlined
+def turned_into_plane(px, py, pz, ax, ay, az, bx, by, bz, ga, gb, ha, hb, sa, sb):
+    """Turn the axes of log f so that the first is along a vector p, where that is not 0.
+
+    Returns where it is not; the axes; and first and second derivatives along each, but for the
+    mixed one, and what was added to the gradient, along the first.
+    """
+    among = px * px + py * py + pz * pz > ZERO
+    c, s = px * ax + py * ay + pz * az, px * bx + py * by + pz * bz
+    inverse = ONE / roots(c * c + s * s + NO_SLOPE)
+    c, s = select(among, inverse * c, ONE), inverse * s
+    return (
+        among,
+        c * ax + s * bx, c * ay + s * by, c * az + s * bz,
+        c * bx - s * ax, c * by - s * ay, c * bz - s * az,
+        c * ga + s * gb, c * gb - s * ga,
+        c * c * ha + s * s * hb, s * s * ha + c * c * hb,
+        c * sa + s * sb,
     )  # fmt: skip
 
 
@@ -114,7 +137,7 @@ def log_fod(shifts, settings, coefficients, ux, uy, uz, sx, sy, sz):
         The FOD.
     ax, ay, az, bx, by, bz
         The principal axes of the second derivatives: unit vectors, tangents at u.
-    ga, gb, ha, hb, sa
+    ga, gb, ha, hb, sa, sb
         See `along_axes`.
     """
     value, gx, gy, gz, hxx, hxy, hxz, hyz, hzz = derivatives_of_some(
@@ -165,6 +188,17 @@ def keeps_its_side(roundness, ga, ha, hb, sa):
     own, wide, narrow = ga - sa, ZERO - ha, ZERO - hb
     is_wide = (wide >= ZERO) & (wide < roundness * narrow)
     return is_wide & (own * own <= narrow)
+
+
+@inlined
+def keeps_in_plane(ga, hb, sa):
+    """Tell where a direction keeps its place in the plane of the crossings that it is among.
+
+    Be there a dip or not; but for where the slope is steeper than at 1.4 standard deviations from
+    the top of a round lobe.
+    """
+    own = ga - sa
+    return own * own <= TWO * (ZERO - hb)
 
 
 @inlined

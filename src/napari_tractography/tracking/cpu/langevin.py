@@ -10,7 +10,8 @@ log f is taken as the quadratic function of the tangent plane that its gradient 
 derivatives give, for which the dynamics is solved exactly: local linearisation (Ozaki, Statistica
 Sinica 2, 1992), stable for any step. The FOD is that at the beginning of the step.
 
-With `min_roundness`, transport does not turn along the wide side of a lobe, see `keeps_its_side`.
+With `min_roundness`, transport does not turn along the wide side of a lobe, see `keeps_its_side`;
+among crossings, see :mod:`.crossings`, that is the side in their plane, see `keeps_in_plane`.
 
 With `look_ahead`, f is that at x + look_ahead u, to first order: a turn by a small angle leads
 aside by look_ahead times it, so that look_ahead times the gradient in space is added to that on the
@@ -33,14 +34,21 @@ from ..codes import (
     LOW_AMPLITUDE,
     LOW_PROBABILITY,
     MOST_NOISE,
-    PADDING,
     UNIT_24,
 )
-from .cells import HALF, ONE, ZERO, load_half_floats, padded_length, to_voxel
+from .cells import HALF, ONE, ZERO, slopes_in_space
 from .crossings import see_roundness
 from .deterministic import prepare
 from .draw import lanes_below_cone_mass, philox_block
-from .drift import adaptive_step, growth, keeps_its_side, log_fod, turned
+from .drift import (
+    adaptive_step,
+    growth,
+    keeps_in_plane,
+    keeps_its_side,
+    log_fod,
+    turned,
+    turned_into_plane,
+)
 from .lanes import (
     CLIMBERS,
     N_LANES,
@@ -48,13 +56,11 @@ from .lanes import (
     filled_some,
     load,
     load_some,
-    side_by_side,
     some_booleans_of,
 )
 from .llvm import bits_of, floors, lowest_bit, roots, select
 from .memory import stay, store, store_to
 from .sphere.cones import log_of_one_and
-from .sphere.evaluation import values_of_lanes
 from .sphere.tangents import onto_border, turn_of
 
 DIFFUSION = ROW.code
@@ -93,7 +99,8 @@ def turn_directions(field, settings, scratch, state, n_corners, drawing):
         little = lanes_below_cone_mass(field, settings, scratch, state, n_corners, work)
     looks = n_corners > 1 and settings.look_ahead > ZERO
     if looks:
-        slopes_in_space(field, scratch, state, work)
+        directions = load(state.ux), load(state.uy), load(state.uz)
+        slopes_in_space(field, scratch, state, work, *directions)
     see_roundness(field, settings, scratch, state, work)
     low = NONE
     for first in range(0, N_LANES, CLIMBERS):
@@ -105,40 +112,6 @@ def turn_directions(field, settings, scratch, state, n_corners, drawing):
     store(state.reason, select(booleans_of(low), np.int32(LOW_AMPLITUDE), reason))
     stopped = low | little
     return chosen | (work & ~stopped), ended | stopped
-
-
-@compiled
-def slopes_in_space(field, scratch, state, lanes):
-    """Write the gradients in space of the FOD along the directions of lanes to ``scratch.tilted``.
-
-    Per mm; of eight voxels.
-    """
-    n_padded, rows, values = padded_length(field.shifts), scratch.rows, scratch.tilted
-    ux, uy, uz = load(state.ux), load(state.uy), load(state.uz)
-    vx, vy, vz = to_voxel(field.to_voxel, load(state.x), load(state.y), load(state.z))
-    fx, fy, fz = vx - floors(vx), vy - floors(vy), vz - floors(vz)
-    gx = gy = gz = fx - fx
-    for k in range(8):
-        left = lanes
-        while left:
-            lane = lowest_bit(left)
-            left &= left - BIT
-            source, to = state.lane_rows[lane, k] * n_padded, lane * n_padded
-            for c in range(0, n_padded, PADDING):
-                store_to(rows, to + c, load_half_floats(field.coefficients, source + c))
-        side_by_side(rows, scratch.turned, lanes)
-        stay()
-        value = values_of_lanes(field.shifts, scratch.turned, ux, uy, uz)
-        wx = fx if k >> 2 else ONE - fx
-        wy = fy if (k >> 1) & 1 else ONE - fy
-        wz = fz if k & 1 else ONE - fz
-        gx = gx + (value if k >> 2 else ZERO - value) * wy * wz
-        gy = gy + (value if (k >> 1) & 1 else ZERO - value) * wx * wz
-        gz = gz + (value if k & 1 else ZERO - value) * wx * wy
-    matrix = field.to_voxel
-    for axis in range(3):
-        slope = matrix[0, axis] * gx + matrix[1, axis] * gy + matrix[2, axis] * gz
-        store_to(values, axis * N_LANES, slope)
 
 
 @compiled
@@ -164,11 +137,14 @@ def turn_some(field, settings, scratch, state, first, lanes, looks):
         size = min(size_of_noise, ONE)
         longest = min(longest, MOST_NOISE / max(size, MOST_NOISE))
     roundness = load_some(state.roundness, first)
+    px = load_some(state.plane, first)
+    py = load_some(state.plane, N_LANES + first)
+    pz = load_some(state.plane, 2 * N_LANES + first)
     n_parts, time = parts_of(settings.gamma * filled_some(settings.step), longest)
     low, turning, part = NONE, lanes, 0
     while turning:
         stay()
-        value, ax, ay, az, bx, by, bz, ga, gb, ha, hb, sa = log_fod(
+        value, ax, ay, az, bx, by, bz, ga, gb, ha, hb, sa, sb = log_fod(
             field.shifts, settings, state.coefficients[:, first:], ux, uy, uz, sx, sy, sz
         )
         if part == 0:
@@ -180,7 +156,11 @@ def turn_some(field, settings, scratch, state, first, lanes, looks):
                 where = some_booleans_of(lanes)
                 store_to(state.step, first, select(where, length, load_some(state.step, first)))
         turning &= bits_of(value > ZERO)
-        keeps = keeps_its_side(roundness, ga, ha, hb, sa)
+        among, ax, ay, az, bx, by, bz, ga, gb, ha, hb, sa = turned_into_plane(
+            px, py, pz, ax, ay, az, bx, by, bz, ga, gb, ha, hb, sa, sb
+        )
+        keeps = keeps_its_side(roundness, ga, ha, hb, sa) | (among & keeps_in_plane(ga, hb, sa))
+        sa = select(among, settings.look_in_plane * sa, sa)
         a = select(keeps, sa, ga) * growth(select(keeps, hb, ha), time)
         b = gb * growth(hb, time)
         if noise:

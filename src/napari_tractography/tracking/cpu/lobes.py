@@ -15,7 +15,8 @@ of the two bundles the line follows, and directions are drawn from a strip of th
 tangent. In all else the axis turns to the top of the lobe, by Newton's method.
 
 Among crossings, see :mod:`.crossings`, that tangent is in their plane, whatever the derivatives
-say: in a scan with noise they do not tell.
+say: in a scan with noise they do not tell. Along it the axis turns to where the FOD is larger a
+little ahead, which leads from the side of a bundle back into it.
 
 Beside the axis a direction has its mirror image, as far from it on the other side. Where the FOD
 fades ahead along the one, as at the side of a bundle, the other leads back into it: see `mirror`.
@@ -27,6 +28,7 @@ import numpy as np
 
 from ...runtime.compiling import inlined, kept
 from ..codes import ASTRAY, BULGE, LOBE_PROPOSALS, NO_SLOPE, STRIDE, UNIT_20
+from .cells import slopes_in_space
 from .crossings import see_roundness
 from .drift import keeps_its_side, made_positive
 from .lanes import CLIMBERS, N_LANES, booleans_of, load, load_from, load_some, some_booleans_of
@@ -55,19 +57,31 @@ def begin_lobe(state, lane):
 
 
 @kept
-def see_lobes(field, settings, scratch, state, lanes):
+def see_lobes(field, settings, scratch, state, n_corners, lanes):
     """Go on to the axes of this step, of a set of lanes, and look at their lobes there."""
     see_roundness(field, settings, scratch, state, lanes)
+    among = NONE
+    if n_corners > 1 and settings.look_ahead > ZERO:
+        px, py = load_from(state.plane, 0), load_from(state.plane, N_LANES)
+        pz = load_from(state.plane, 2 * N_LANES)
+        among = lanes & bits_of(px * px + py * py + pz * pz > ZERO)
+    if among:
+        vx, vy = load_from(state.lobe, NEXT), load_from(state.lobe, NEXT + N_LANES)
+        vz = load_from(state.lobe, NEXT + 2 * N_LANES)
+        slopes_in_space(field, scratch, state, among, vx, vy, vz)
     for first in range(0, N_LANES, CLIMBERS):
         some = lanes >> np.uint32(first) & SOME
         if some:
             stay()
-            see_some(field, settings, state, first, some)
+            see_some(field, settings, scratch, state, first, some, among >> np.uint32(first))
 
 
 @inlined
-def see_some(field, settings, state, first, lanes):
-    """Do so for a set of CLIMBERS lanes."""
+def see_some(field, settings, scratch, state, first, lanes, looking):
+    """Do so for a set of CLIMBERS lanes.
+
+    Of those that are `looking`, gradients in space along the axes are in ``scratch.tilted``.
+    """
     where = some_booleans_of(lanes)
     vx, vy, vz = (
         load_some(state.lobe, NEXT + first),
@@ -82,8 +96,16 @@ def see_some(field, settings, state, first, lanes):
     ga, gb, haa, hab, hbb = along_tangents(
         gx, gy, gz, hxx, hxy, hxz, hyz, hzz, vx, vy, vz, ax, ay, az, bx, by, bz
     )
-    value, ga, gb, haa, hab, hbb, _, _ = made_positive(
-        settings, value, ga, gb, haa, hab, hbb, zero, zero
+    sa = sb = zero
+    if looking & SOME:
+        seeing, ahead = some_booleans_of(looking), settings.look_in_plane * settings.look_ahead
+        sx = load_some(scratch.tilted, first)
+        sy = load_some(scratch.tilted, N_LANES + first)
+        sz = load_some(scratch.tilted, 2 * N_LANES + first)
+        sa = select(seeing, ahead * (sx * ax + sy * ay + sz * az), zero)
+        sb = select(seeing, ahead * (sx * bx + sy * by + sz * bz), zero)
+    value, ga, gb, haa, hab, hbb, sa, sb = made_positive(
+        settings, value, ga, gb, haa, hab, hbb, sa, sb
     )
     known = value > ZERO
     # Of log f, times f squared, which saves dividing by f; the gradient alone times f.
@@ -110,7 +132,8 @@ def see_some(field, settings, state, first, lanes):
     ga, gb = cosine * ga + sine * gb, cosine * gb - sine * ga
     wide = known & (among | keeps_its_side(load_some(state.roundness, first), ga, ha, hb, zero))
     store_strips(settings, state, first, where, wide, vx, vy, vz, ax, ay, az)
-    a, b = select(wide, ZERO, stride(value * ga, ha)), stride(value * gb, hb)
+    seen = cosine * sa + sine * sb
+    a, b = stride(value * select(wide, seen, ga), select(wide, hb, ha)), stride(value * gb, hb)
     nx, ny, nz = vx + a * ax + b * bx, vy + a * ay + b * by, vz + a * az + b * bz
     inverse = ONE / roots(nx * nx + ny * ny + nz * nz)
     store_some(state, AXIS + first, where, vx)

@@ -6,10 +6,10 @@
 #include "tangents.h"
 
 // The FOD at a unit vector, and the first and second derivatives of its logarithm along their
-// principal axes a and b, tangents there; a is that along which it bends less. `sa` is what was
-// added to its gradient, along a.
+// principal axes a and b, tangents there; a is that along which it bends less. `sa` and `sb` are what
+// was added to its gradient, along each.
 struct LogFod {
-    float value, ax, ay, az, bx, by, bz, ga, gb, ha, hb, sa;
+    float value, ax, ay, az, bx, by, bz, ga, gb, ha, hb, sa, sb;
 };
 
 // The integral of exp(curvature t) over the time, by exp(2 t) - 1 = e (e + 2) with e = exp(t) - 1.
@@ -44,14 +44,16 @@ DEVICE float adaptive_step(const Settings& settings, const LogFod& f)
 // the principal axes of its second derivatives.
 DEVICE LogFod along_axes(float value, const Slopes& s, float sa, float sb, const Tangents& t)
 {
-    LogFod f = {0.0f, t.ax, t.ay, t.az, t.bx, t.by, t.bz, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f};
+    LogFod f = {0.0f, t.ax, t.ay, t.az, t.bx, t.by, t.bz, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f};
     if (!(value > 0.0f)) return f;
     float ga = s.ga / value, gb = s.gb / value;
     float haa = s.haa / value - ga * ga;
     float hab = s.hab / value - ga * gb;
     float hbb = s.hbb / value - gb * gb;
-    ga = ga + sa / value;
-    gb = gb + sb / value;
+    sa = sa / value;
+    sb = sb / value;
+    ga = ga + sa;
+    gb = gb + sb;
     // Turn the tangents to the principal axes: by half the angle of (haa - hbb, 2 hab).
     float across = haa - hbb, twice = hab + hab;
     float size = sqrtf(across * across + twice * twice);
@@ -78,7 +80,8 @@ DEVICE LogFod along_axes(float value, const Slopes& s, float sa, float sb, const
     f.gb = cosine * gb - sine * ga;
     f.ha = mean + 0.5f * size;
     f.hb = mean - 0.5f * size;
-    f.sa = cosine * (sa / value) + sine * (sb / value);
+    f.sa = cosine * sa + sine * sb;
+    f.sb = cosine * sb - sine * sa;
     return f;
 }
 
@@ -122,6 +125,39 @@ DEVICE bool keeps_its_side(float roundness, float ga, float ha, float hb, float 
 {
     float own = ga - sa, wide = 0.0f - ha, narrow = 0.0f - hb;
     return wide >= 0.0f && wide < roundness * narrow && own * own <= narrow;
+}
+
+// Tell where a direction keeps its place in the plane of the crossings that it is among; see
+// keeps_in_plane() of cpu/drift.py.
+DEVICE bool keeps_in_plane(float ga, float hb, float sa)
+{
+    float own = ga - sa;
+    return own * own <= 2.0f * (0.0f - hb);
+}
+
+// Turn the axes of log f so that the first is along a vector, where that is not 0: tell whether it is
+// not. The mixed second derivative is left out.
+DEVICE bool turn_into_plane(const Vector& plane, LogFod& f)
+{
+    bool among = plane.x * plane.x + plane.y * plane.y + plane.z * plane.z > 0.0f;
+    float c = plane.x * f.ax + plane.y * f.ay + plane.z * f.az;
+    float s = plane.x * f.bx + plane.y * f.by + plane.z * f.bz;
+    float inverse = 1.0f / sqrtf(c * c + s * s + NO_SLOPE);
+    c = among ? inverse * c : 1.0f;
+    s = inverse * s;
+    LogFod g = f;
+    f.ax = c * g.ax + s * g.bx;
+    f.ay = c * g.ay + s * g.by;
+    f.az = c * g.az + s * g.bz;
+    f.bx = c * g.bx - s * g.ax;
+    f.by = c * g.by - s * g.ay;
+    f.bz = c * g.bz - s * g.az;
+    f.ga = c * g.ga + s * g.gb;
+    f.gb = c * g.gb - s * g.ga;
+    f.ha = c * c * g.ha + s * s * g.hb;
+    f.hb = s * s * g.ha + c * c * g.hb;
+    f.sa = c * g.sa + s * g.sb;
+    return among;
 }
 
 // A unit vector turned along a tangent by its length, `angle`, but by no more than LONGEST_TURN.

@@ -231,9 +231,9 @@ SELDOM float value_of_row(const unsigned short* coefficients, int row, float x, 
     return value_at(fod, x, y, z);
 }
 
-// The gradient in space of the FOD along the current direction, per mm; of eight voxels.
+// The gradient in space of the FOD along a unit vector, per mm, where a line is; of eight voxels.
 DEVICE Vector slope_in_space(const Field& field, const Interpolant& interpolant,
-                             const StreamlineState& state)
+                             const StreamlineState& state, float ux, float uy, float uz)
 {
     float vx, vy, vz;
     to_voxel(field.to_voxel, state.x, state.y, state.z, vx, vy, vz);
@@ -241,8 +241,7 @@ DEVICE Vector slope_in_space(const Field& field, const Interpolant& interpolant,
     float gx = 0.0f, gy = 0.0f, gz = 0.0f;
 #pragma unroll
     for (int k = 0; k < 8; k++) {
-        float value =
-            value_of_row(field.coefficients, interpolant.rows[k], state.ux, state.uy, state.uz);
+        float value = value_of_row(field.coefficients, interpolant.rows[k], ux, uy, uz);
         float wx = (k >> 2) ? fx : 1.0f - fx;
         float wy = ((k >> 1) & 1) ? fy : 1.0f - fy;
         float wz = (k & 1) ? fz : 1.0f - fz;

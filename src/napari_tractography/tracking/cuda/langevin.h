@@ -28,7 +28,7 @@ DEVICE int langevin_direction(const Field& field, const Settings& settings,
     float ux = state.ux, uy = state.uy, uz = state.uz;
     Vector s = {0.0f, 0.0f, 0.0f};
     if (settings.interpolation != NEAREST && settings.look_ahead > 0.0f) {
-        s = slope_in_space(field, interpolant, state);
+        s = slope_in_space(field, interpolant, state, ux, uy, uz);
         s.x = settings.look_ahead * s.x;
         s.y = settings.look_ahead * s.y;
         s.z = settings.look_ahead * s.z;
@@ -50,6 +50,7 @@ DEVICE int langevin_direction(const Field& field, const Settings& settings,
     }
     int n_parts = (int)ceilf(left / longest);
     float roundness = roundness_at(field, settings, interpolant);
+    Vector plane = plane_at(field, settings, interpolant);
     float time = left / (float)(n_parts > 1 ? n_parts : 1);
 #pragma unroll 1
     for (int part = 0; part < n_parts; part++) {
@@ -57,7 +58,10 @@ DEVICE int langevin_direction(const Field& field, const Settings& settings,
             f = log_fod(settings, own_fod(), ux, uy, uz, s);
             if (!(f.value > 0.0f)) break;
         }
-        bool keeps = keeps_its_side(roundness, f.ga, f.ha, f.hb, f.sa);
+        bool among = turn_into_plane(plane, f);
+        bool keeps = keeps_its_side(roundness, f.ga, f.ha, f.hb, f.sa) ||
+                     (among && keeps_in_plane(f.ga, f.hb, f.sa));
+        if (among) f.sa = settings.look_in_plane * f.sa;
         float a = (keeps ? f.sa : f.ga) * growth(keeps ? f.hb : f.ha, time);
         float b = f.gb * growth(f.hb, time);
         if (settings.algorithm == DIFFUSION) {

@@ -135,19 +135,27 @@ DEVICE Vector plane_at(const Field& field, const Settings& settings, const Inter
     return plane;
 }
 
-// Go on to the axis of this step, and look at the lobe there, which counts as wide unless it is so
-// round, and in that plane if there is one.
-DEVICE void see_lobe(const Settings& settings, const StreamlineState& state, float roundness,
-                     const Vector& plane)
+// Go on to the axis of this step, and look at the lobe there.
+DEVICE void see_lobe(const Field& field, const Settings& settings, const Interpolant& interpolant,
+                     const StreamlineState& state)
 {
     Lobe& lobe = common().lobe;
     int lane = lane_of();
+    float roundness = roundness_at(field, settings, interpolant);
+    Vector plane = plane_at(field, settings, interpolant);
+    bool among = plane.x * plane.x + plane.y * plane.y + plane.z * plane.z > 0.0f;
     Vector v = of_lane(lobe.next, lane);
     Derivatives d = derivatives_at(own_fod(), v.x, v.y, v.z);
     Tangents t = tangents_of(v.x, v.y, v.z);
     Slopes s = along_tangents(d, v.x, v.y, v.z, t);
-    float value = d.value, none = 0.0f, nothing = 0.0f;
-    make_positive(settings, value, s, none, nothing);
+    float value = d.value, sa = 0.0f, sb = 0.0f;
+    if (among && settings.interpolation != NEAREST && settings.look_ahead > 0.0f) {
+        Vector slope = slope_in_space(field, interpolant, state, v.x, v.y, v.z);
+        float ahead = settings.look_in_plane * settings.look_ahead;
+        sa = ahead * (slope.x * t.ax + slope.y * t.ay + slope.z * t.az);
+        sb = ahead * (slope.x * t.bx + slope.y * t.by + slope.z * t.bz);
+    }
+    make_positive(settings, value, s, sa, sb);
     bool known = value > 0.0f;
     put_lanes(lobe.axis, lane, v.x, v.y, v.z);
     lobe.along[lane] = known ? value : 0.0f;
@@ -156,7 +164,6 @@ DEVICE void see_lobe(const Settings& settings, const StreamlineState& state, flo
         // Of log f, times f squared, which saves dividing by f; the gradient alone times f.
         Principal p = principal_axes(value * s.haa - s.ga * s.ga, value * s.hab - s.ga * s.gb,
                                      value * s.hbb - s.gb * s.gb);
-        bool among = plane.x * plane.x + plane.y * plane.y + plane.z * plane.z > 0.0f;
         if (among) {
             float haa = value * s.haa - s.ga * s.ga, hab = value * s.hab - s.ga * s.gb;
             float hbb = value * s.hbb - s.gb * s.gb;
@@ -175,7 +182,9 @@ DEVICE void see_lobe(const Settings& settings, const StreamlineState& state, flo
         float ga = c * s.ga + e * s.gb, gb = c * s.gb - e * s.ga;
         bool wide = among || keeps_its_side(roundness, ga, p.ha, p.hb, 0.0f);
         if (wide) strip = strip_of(settings, Vector{state.ux, state.uy, state.uz}, v, wide_axis);
-        float a = wide ? 0.0f : stride(value * ga, p.ha), b = stride(value * gb, p.hb);
+        float seen = c * sa + e * sb;
+        float a = stride(value * (wide ? seen : ga), wide ? p.hb : p.ha);
+        float b = stride(value * gb, p.hb);
         float x = v.x + a * wide_axis.x + b * other.x, y = v.y + a * wide_axis.y + b * other.y;
         float z = v.z + a * wide_axis.z + b * other.z;
         float inverse = 1.0f / root(x * x + y * y + z * z);

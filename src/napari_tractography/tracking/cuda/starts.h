@@ -51,8 +51,7 @@ DEVICE void prepare_choice(const Field& field, const Settings& settings,
     } else {
         state.task = starts || settings.algorithm == PROBABILISTIC ? PROPOSE : CHOOSE;
         if (settings.lobe_cosine > 0.0f && !starts) {
-            float roundness = roundness_at(field, settings, interpolant);
-            see_lobe(settings, state, roundness, plane_at(field, settings, interpolant));
+            see_lobe(field, settings, interpolant, state);
         }
     }
 }

@@ -99,6 +99,7 @@ struct Settings {
     float gamma;
     float gamma_noise;
     float look_ahead;  // mm
+    float look_in_plane;  // as much of it counts in the plane of crossings
     float lobe_cosine;  // of the angle up to which directions are of any lobe; 0 without lobes
     float lobe_width;   // twice the sine of half that angle
     float cone_width;   // and of half the cone's

@@ -315,7 +315,7 @@ SELDOM unsigned int ways_cross(const Rows* table, long long row, int ix, int iy,
     for (int plane = 0; plane < WAY_PLANES / 2; plane++) {  // and the planes at right angles
         Sums one = sums_along(rows, top, beside(top.v, WAY_TANGENT, t.ax, t.ay, t.az));
         Sums three = sums_along(rows, top, beside(top.v, WAY_TANGENT, t.bx, t.by, t.bz));
-        if (found || one.way > least || three.way > least) {
+        if (one.way > least || three.way > least) {
             Sums two = sums_along(rows, top, beside(top.v, -WAY_TANGENT, t.ax, t.ay, t.az));
             Sums four = sums_along(rows, top, beside(top.v, -WAY_TANGENT, t.bx, t.by, t.bz));
             found = found || cross(least, one, two, three, four) || cross(least, three, four, one, two);

@@ -152,7 +152,7 @@ def fod_of_image(layer: Layer, settings: ImageSettings) -> Fod:
             "and affine away (layer.affine, layer.rotate), and choose it again."
         )
     finest = layer.data[0] if layer.multiscale else layer.data
-    voxel_mm = _voxel_mm(grid)
+    voxel_mm = grid.voxel_mm
     return Fod.from_image(
         space.from_volume(_lazy(finest)),
         grid,
@@ -180,17 +180,13 @@ def image_layer(fod: Fod, levels: Sequence[Any], *, name: str) -> Image:
         interpolation2d="linear",
         **space.layer_kwargs,
     )
-    voxel_mm, tissue = _voxel_mm(fod.grid), None
+    voxel_mm, tissue = fod.grid.voxel_mm, None
     fibres = next(name for name, bright in FIBRES.items() if bright == source.bright)
     if source.mask is not None:
         tissue = Layer.create(*mask_layer_data(source.mask, fod.grid, f"{name} tissue"))
     settings = ImageSettings(source.sigma_mm / voxel_mm, source.rho_mm / voxel_mm, fibres, tissue)
     layer.metadata.update({SETTINGS_KEY: settings, FOD_KEY: fod})
     return layer
-
-
-def _voxel_mm(grid: Grid) -> float:
-    return float(np.prod(grid.voxel_sizes_mm) ** (1 / 3))
 
 
 def has_scale(layer: Layer) -> bool:

@@ -165,7 +165,7 @@ def follow(field, settings, state, n_corners, lanes):
     ux, uy, uz, none = first_x, first_y, first_z, filled(ZERO)
     ahead = settings.look_ahead if n_corners > 1 else ZERO
     found, seen = log_of_peaks(field, state, n_corners, lanes, ahead, ux, uy, uz, none, none, none)
-    value, ax, ay, az, bx, by, bz, ga, gb, ha, hb, _ = found
+    value, ax, ay, az, bx, by, bz, ga, gb, ha, hb, _, _ = found
     low = lanes & ~bits_of((value >= settings.min_amplitude) & (value > ZERO))
     store(state.reason, select(booleans_of(low), np.int32(LOW_AMPLITUDE), load(state.reason)))
     lanes &= ~low
@@ -184,7 +184,7 @@ def follow(field, settings, state, n_corners, lanes):
         if part > ZERO:
             face(state, going, ux, uy, uz)
             found, _ = log_of_peaks(field, state, n_corners, going, ZERO, ux, uy, uz, *seen)
-            value, ax, ay, az, bx, by, bz, ga, gb, ha, hb, _ = found
+            value, ax, ay, az, bx, by, bz, ga, gb, ha, hb, _, _ = found
             going &= bits_of(value > ZERO)
         a, b = ga * growth(ha, time), gb * growth(hb, time)
         tx, ty, tz = a * ax + b * bx, a * ay + b * by, a * az + b * bz
