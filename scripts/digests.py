@@ -22,7 +22,14 @@ import numpy as np
 
 import napari_tractography as nt
 from napari_tractography.model.algorithms import ALGORITHMS
-from napari_tractography.model.phantoms import make_phantom, phantom_mask, phantom_seeds_mm
+from napari_tractography.model.phantoms import (
+    Phantom,
+    PhantomBundle,
+    fod_of_drawing,
+    make_phantom,
+    phantom_mask,
+    phantom_seeds_mm,
+)
 
 FILE = Path(__file__).resolve().parents[1] / "tests" / "digests.json"
 NAMES = tuple(row.name for row in ALGORITHMS)
@@ -32,6 +39,17 @@ USERS = {
 }
 ADAPTIVE = USERS["adaptive"]
 SPREAD_MM = 3.0
+# Two straight bundles that cross at 25 degrees.
+NARROW = Phantom(
+    "",
+    (42, 18, 10),
+    tuple(
+        PhantomBundle(
+            (np.linspace([1.5, 8.5 - rise, 4.5], [39.5, 8.5 + rise, 4.5], 160),), radius_vox=3.0
+        )
+        for rise in (-4.2, 4.2)
+    ),
+)
 
 
 def regions_of(fod: nt.Fod) -> dict[str, dict[str, Any]]:
@@ -124,9 +142,22 @@ def digests(phantom: str, algorithms: tuple[str, ...] = NAMES, n: int = 40) -> d
     return found
 
 
+def narrow_digests(algorithms: tuple[str, ...] = NAMES, n: int = 100) -> dict[str, str]:
+    """Return those of lines among crossings, by the defaults that look at them: "narrow: ..."."""
+    fod = fod_of_drawing(NARROW, NARROW.grid, "narrow", lmax=6)
+    seeds = nt.Seeds.from_fod(fod, n, random_seed=3)
+    found = {}
+    for a, i, p in itertools.product(algorithms, ("nearest", "trilinear"), ("clip", "softplus")):
+        if a in USERS["min_roundness"]:
+            changes = {"algorithm": a, "interpolation": i, "positivity": p}
+            parameters = nt.TrackingParameters.for_fod(fod, **changes)
+            found[f"narrow: {a} {i} {p}"] = nt.track(fod, seeds, parameters, backend="cpu").digest()
+    return found
+
+
 def all_digests(algorithms: tuple[str, ...] = NAMES) -> dict[str, str]:
     """Return the digests of all phantoms."""
-    found = {}
+    found = narrow_digests(algorithms)
     for phantom in ("arcs", "cross"):
         found |= digests(phantom, algorithms)
     return found

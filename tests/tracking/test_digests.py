@@ -29,5 +29,12 @@ def test_streamlines_are_those_that_were_written_down(script: ModuleType, phanto
     assert script.differences(script.digests(phantom), known) == []
 
 
+def test_streamlines_among_crossings_are_those_that_were_written_down(script: ModuleType) -> None:
+    written = json.loads((ROOT / "tests" / "digests.json").read_text("utf-8"))
+    known = {name: digest for name, digest in written.items() if name.startswith("narrow:")}
+    assert len(known) == 8
+    assert script.differences(script.narrow_digests(), known) == []
+
+
 def test_another_digest_is_noticed(script: ModuleType) -> None:
     assert script.differences({"a": "1", "b": "2"}, {"a": "1", "b": "3", "c": "4"}) == ["b", "c"]

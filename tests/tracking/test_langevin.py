@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from chi_square import ConeBins, p_value
+from plans import let_cross
 from toys import arc_fod, polyline_angles_deg, straight_fod, unit_steps
 
 from napari_tractography.errors import InvalidParameterError
@@ -413,6 +414,14 @@ def test_a_direction_on_the_flank_of_a_wide_lobe_turns():
     assert abs(found @ ACROSS) < 2e-3
 
 
+def bend_across(fod: Fod) -> float:
+    """How fast the slope of log f falls at z across x, in the middle voxel."""
+    step = np.radians(0.5)
+    units = np.array([[0, np.sin(a), np.cos(a)] for a in (-step, 0, step)])
+    log_f = np.log(fod.sample_matrix(units) @ fod.coefficients[4, 4, 4].astype(float))
+    return float(-(log_f[0] - 2 * log_f[1] + log_f[2]) / step**2)
+
+
 def test_what_is_ahead_turns_a_line_in_a_wide_lobe_as_it_would_across():
     """The FOD grows to the side by s a mm: du/dt = look_ahead s - bend u, with the bend across."""
     slope, far_mm, time = 0.05, 0.5, 0.1
@@ -428,10 +437,7 @@ def test_what_is_ahead_turns_a_line_in_a_wide_lobe_as_it_would_across():
         max_length_mm=0.01,
         gamma=time / 0.01,
     )
-    step = np.radians(0.5)
-    units = np.array([[0, np.sin(a), np.cos(a)] for a in (-step, 0, step)])
-    log_f = np.log(fod.sample_matrix(units) @ one)
-    bend = -(log_f[0] - 2 * log_f[1] + log_f[2]) / step**2
+    bend = bend_across(fod)
     angle = np.arctan2(turned @ SIDE, turned @ UP)
     assert angle == pytest.approx(far_mm * slope * (1 - np.exp(-bend * time)) / bend, rel=0.01)
 
@@ -443,3 +449,45 @@ def test_a_line_turns_out_of_the_dip_between_two_lobes():
     angles = [np.degrees(np.arctan2(unit @ SIDE, unit @ UP)) for unit in (found, without)]
     assert angles[0] > 10.0  # where it bends down
     assert angles[1] == pytest.approx(32.0, abs=3.0)
+
+
+def in_plane(
+    degrees: float, start: np.ndarray, slope: float = 0.0, **changes: object
+) -> np.ndarray:
+    """Where transport comes to rest if all voxels are among crossings in the plane of x and z.
+
+    The angles in that plane and across it. The FOD grows along x, by `slope` a voxel.
+    """
+    one = fused(degrees).coefficients[0, 0, 0].astype(float)
+    weights = 1 + slope * (np.arange(9.0) - 4)
+    fod = Fod(np.broadcast_to(weights[:, None, None, None] * one, (9, 9, 9, 45)), np.eye(4))
+    let_cross(fod, SIDE, TrackingParameters(algorithm="transport", min_roundness=0.8))
+    found = settled(fod, start, min_roundness=0.8, **changes)
+    return np.degrees(np.arctan2([found @ SIDE, found @ ACROSS], found @ UP))
+
+
+@pytest.mark.parametrize(
+    ("half_angle", "start"), [(0.0, 9.0), (10.0, 8.0), (32.0, 4.0)], ids=["round", "wide", "dip"]
+)
+def test_among_crossings_a_line_keeps_its_side_in_their_plane_whatever_the_lobe(half_angle, start):
+    along, across = in_plane(half_angle, aside(start, 6.0))
+    assert along == pytest.approx(start, abs=1.0)
+    assert abs(across) < 0.3  # it turns to the ridge
+
+
+def test_among_crossings_a_direction_on_a_flank_turns_all_the_same():
+    along, _ = in_plane(10.0, aside(32.0))
+    assert 5.0 < along < 27.0
+
+
+def test_among_crossings_lines_look_a_fifth_of_a_voxel_ahead_in_their_plane():
+    """Further on is the other bundle. Across the plane they look as far as told."""
+    slope, far_mm, time = 0.2, 0.5, 0.1
+    changes = {"step_mm": 0.01, "max_length_mm": 0.01, "gamma": time / 0.01}
+    ahead, near = (
+        in_plane(0.0, UP, slope, look_ahead_mm=far, **changes)[0] for far in (far_mm, 0.1)
+    )
+    bend = bend_across(fused(0.0))
+    expected = np.degrees(slope * (1 - np.exp(-bend * time)) / bend)
+    assert ahead == pytest.approx(0.2 * expected, rel=0.05)
+    assert near == pytest.approx(0.1 * expected, rel=0.05)

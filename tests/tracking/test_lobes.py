@@ -10,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 from chi_square import ConeBins
+from plans import let_cross
 from test_langevin import ACROSS, SIDE, UP, aside, fused
 from toys import tangents, unit_steps
 
@@ -221,3 +222,43 @@ def test_a_roundness_is_of_no_effect_without_a_lobe():
     fod = fused(10.0)
     one, other = (tracked(fod, UP, 200, 2, lobe_deg=0.0, min_roundness=r) for r in (0.0, ROUNDNESS))
     np.testing.assert_array_equal(one, other)
+
+
+@pytest.mark.parametrize("slope", [0.9, -0.6, 0.0])
+def test_among_crossings_the_axis_turns_to_what_is_a_fifth_of_a_voxel_ahead(slope):
+    """In their plane, and to nothing else there; beside the law that the docs state.
+
+    f = lobe (1 + s x), so that log f grows by 0.2 s along the plane, against the bend across it.
+    """
+    lobe = fused(0.0).coefficients[0, 0, 0].astype(float)
+    weights = np.maximum(1 + slope * (np.arange(9.0) - 4), 0.1)  # looked at between 3 and 5
+    fod = Fod(np.broadcast_to(weights[:, None, None, None] * lobe, (9, 9, 9, 45)), np.eye(4))
+    parameters = TrackingParameters(lobe_deg=1.0, min_roundness=ROUNDNESS, look_ahead_mm=1.25)
+    plane = let_cross(fod, SIDE, parameters)
+    start = aside(6.0)
+    steps = tracked(fod, start, 4_000, 2, lobe_deg=1.0, look_ahead_mm=1.25)
+    sides = start + np.tan([[-STEP], [0.0], [STEP]]) * np.cross(start, across(start, plane))
+    sides /= np.linalg.norm(sides, axis=1, keepdims=True)
+    bend = -np.diff(np.log(fod.sample_matrix(sides) @ lobe), 2)[0] / STEP**2
+    turned = start + 0.2 * slope / bend * across(start, plane)
+    turned /= np.linalg.norm(turned)
+    assert is_in_strip(turned, plane, steps).all()
+    assert is_in_strip(start, plane, steps).all() == (slope == 0.0)
+
+
+def across(unit: np.ndarray, other: np.ndarray) -> np.ndarray:
+    """The tangent at a unit vector, or at each of (n, 3), that leads to another."""
+    tangent = other - (unit @ other)[..., None] * unit
+    return tangent / np.linalg.norm(tangent, axis=-1, keepdims=True)
+
+
+def is_in_strip(axis: np.ndarray, plane: np.ndarray, steps: np.ndarray) -> np.ndarray:
+    """Which second directions are in the strip about an axis, of the cones that have one."""
+    width = 2 * np.sin(np.radians(1.0) / 2)
+    sides = across(steps[:, 0], across(axis, plane))
+    middles = sides @ axis * np.sqrt(2 / (1 + steps[:, 0] @ axis))
+    factor = np.sqrt(2 / (1 + np.einsum("ij,ij->i", steps[:, 0], steps[:, 1])))
+    places = np.einsum("ij,ij->i", sides, steps[:, 1]) * factor
+    within = np.abs(middles) <= width - 1e-3
+    assert within.sum() > 500
+    return np.abs(places - middles)[within] <= width + 1e-3
