@@ -273,9 +273,9 @@ class TrackingParameters:
         "turn along its wide side, and probabilistic ones draw directions no further along it from "
         "their axis than `lobe_deg`, without which it means nothing to them. The roundness is the "
         "curvature of the logarithm of the FOD along that side over that across, 1 of a single "
-        "bundle. Where what lies further on tells that two bundles cross, all lobes are wide for "
-        "probabilistic lines, in the plane of the bundles, and all that are not round for "
-        "transport. 0 turns in all lobes.",
+        "bundle. Where what lies further on tells that two bundles cross, all lobes are wide, in "
+        "the plane of the bundles; there lines turn to what is a fifth of a voxel ahead alone, or "
+        "to `look_ahead_mm` where that is less. 0 turns in all lobes.",
         by_fod="0.8",
     )
     samples: int = parameter(

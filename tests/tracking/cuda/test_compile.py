@@ -75,7 +75,7 @@ SPECIAL = [
             "-DAHEAD=1",
             "-DONE_LOBE=1",
         ),
-        107_500,
+        113_500,
         76,
         id="probabilistic, as for_fod has it",
     ),
