@@ -261,4 +261,4 @@ def is_in_strip(axis: np.ndarray, plane: np.ndarray, steps: np.ndarray) -> np.nd
     places = np.einsum("ij,ij->i", sides, steps[:, 1]) * factor
     within = np.abs(middles) <= width - 1e-3
     assert within.sum() > 500
-    return np.abs(places - middles)[within] <= width + 1e-3
+    return np.abs(places - middles)[within] <= width / 2 + 1e-3  # half of that elsewhere

@@ -16,7 +16,8 @@ tangent. In all else the axis turns to the top of the lobe, by Newton's method.
 
 Among crossings, see :mod:`.crossings`, that tangent is in their plane, whatever the derivatives
 say: in a scan with noise they do not tell. Along it the axis turns to where the FOD is larger a
-little ahead, which leads from the side of a bundle back into it.
+little ahead, which leads from the side of a bundle back into it. Strips are half as wide there: the
+FOD grows towards the other bundle, and the side nearest to that would be drawn most.
 
 Beside the axis a direction has its mirror image, as far from it on the other side. Where the FOD
 fades ahead along the one, as at the side of a bundle, the other leads back into it: see `mirror`.
@@ -131,7 +132,8 @@ def see_some(field, settings, scratch, state, first, lanes, looking):
     )
     ga, gb = cosine * ga + sine * gb, cosine * gb - sine * ga
     wide = known & (among | keeps_its_side(load_some(state.roundness, first), ga, ha, hb, zero))
-    store_strips(settings, state, first, where, wide, vx, vy, vz, ax, ay, az)
+    half = select(among, HALF * settings.lobe_width, settings.lobe_width)
+    store_strips(settings, state, first, where, wide, half, vx, vy, vz, ax, ay, az)
     seen = cosine * sa + sine * sb
     a, b = stride(value * select(wide, seen, ga), select(wide, hb, ha)), stride(value * gb, hb)
     nx, ny, nz = vx + a * ax + b * bx, vy + a * ay + b * by, vz + a * az + b * bz
@@ -180,11 +182,11 @@ def stride(slope, bend):
 
 
 @inlined
-def store_strips(settings, state, first, where, wide, vx, vy, vz, wx, wy, wz):
+def store_strips(settings, state, first, where, wide, half, vx, vy, vz, wx, wy, wz):
     """Keep what is to be drawn from of the cones of CLIMBERS lanes where lobes are wide: a strip.
 
-    It is no further from the axis v than the angle of the lobe along w, the tangent by which the
-    lobe is wide. All of the cone where the direction itself is further from it.
+    It is no further from the axis v than `half` along w, the tangent by which the lobe is wide. All
+    of the cone where the direction itself is further from it than the angle of the lobe.
     """
     ux, uy, uz = load_some(state.ux, first), load_some(state.uy, first), load_some(state.uz, first)
     ax, ay, az, bx, by, bz = tangents(ux, uy, uz)
@@ -196,7 +198,7 @@ def store_strips(settings, state, first, where, wide, vx, vy, vz, wx, wy, wz):
     middle = va * a + vb * b
     far = select(middle < ZERO, ZERO - middle, middle)
     there = wide & (ux * vx + uy * vy + uz * vz > ASTRAY) & (far <= settings.lobe_width)
-    begin, end = middle - settings.lobe_width, middle + settings.lobe_width
+    begin, end = middle - half, middle + half
     begin = select(begin > ZERO - settings.cone_width, begin, ZERO - settings.cone_width)
     end = select(end < settings.cone_width, end, settings.cone_width)
     store_some(state, STRIP + first, where, a)

@@ -73,9 +73,11 @@ DEVICE Principal principal_axes(float haa, float hab, float hbb)
     return p;
 }
 
-// What is to be drawn from of the cone around u: a strip, no further from the axis v than the lobe's
-// angle along the tangent w by which the lobe is wide. All of the cone where u is further from it.
-DEVICE Strip strip_of(const Settings& settings, const Vector& u, const Vector& v, const Vector& w)
+// What is to be drawn from of the cone around u: a strip, no further from the axis v than `half` along
+// the tangent w by which the lobe is wide. All of the cone where u is further from it than the lobe's
+// angle.
+DEVICE Strip strip_of(const Settings& settings, float half, const Vector& u, const Vector& v,
+                      const Vector& w)
 {
     Strip strip = {0.0f, 0.0f, 0.0f, 0.0f};
     Tangents t = tangents_of(u.x, u.y, u.z);
@@ -88,7 +90,7 @@ DEVICE Strip strip_of(const Settings& settings, const Vector& u, const Vector& v
     float middle = va * a + vb * b;
     if (!(u.x * v.x + u.y * v.y + u.z * v.z > ASTRAY && fabsf(middle) <= settings.lobe_width))
         return strip;
-    float first = middle - settings.lobe_width, last = middle + settings.lobe_width;
+    float first = middle - half, last = middle + half;
     first = first > 0.0f - settings.cone_width ? first : 0.0f - settings.cone_width;
     last = last < settings.cone_width ? last : settings.cone_width;
     strip.a = a;
@@ -181,7 +183,8 @@ DEVICE void see_lobe(const Field& field, const Settings& settings, const Interpo
         Vector other = {c * t.bx - e * t.ax, c * t.by - e * t.ay, c * t.bz - e * t.az};
         float ga = c * s.ga + e * s.gb, gb = c * s.gb - e * s.ga;
         bool wide = among || keeps_its_side(roundness, ga, p.ha, p.hb, 0.0f);
-        if (wide) strip = strip_of(settings, Vector{state.ux, state.uy, state.uz}, v, wide_axis);
+        float half = among ? 0.5f * settings.lobe_width : settings.lobe_width;
+        if (wide) strip = strip_of(settings, half, Vector{state.ux, state.uy, state.uz}, v, wide_axis);
         float seen = c * sa + e * sb;
         float a = stride(value * (wide ? seen : ga), wide ? p.hb : p.ha);
         float b = stride(value * gb, p.hb);
