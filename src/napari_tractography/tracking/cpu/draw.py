@@ -177,14 +177,8 @@ def draw_directions(field, settings, scratch, state, n_corners, drawing):
     x, y, z, here, chosen, rejected = ux, uy, uz, bound, NONE, NONE
     on_their_way = ~bits_of(starting)
     if settings.lobe_cosine > ZERO:
-        see_lobes(
-            field,
-            settings,
-            scratch,
-            state,
-            n_corners,
-            trying & on_their_way & bits_of(n_proposals == 0),
-        )
+        looking = trying & on_their_way & bits_of(n_proposals == 0)
+        see_lobes(field, settings, scratch, state, n_corners, looking)
     mirrored = trying & np.uint32(state.progress[MIRRORED])
     state.progress[MIRRORED] &= ~np.int64(mirrored | ended)
     while True:
