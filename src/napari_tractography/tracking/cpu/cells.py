@@ -512,3 +512,50 @@ def slopes_in_space(field, scratch, state, lanes, ux, uy, uz):
     for axis in range(3):
         slope = matrix[0, axis] * gx + matrix[1, axis] * gy + matrix[2, axis] * gz
         store_to(values, axis * N_LANES, slope)
+
+
+@compiled
+def slopes_in_space_of_few(field, scratch, state, lanes, units):
+    """As `slopes_in_space`, bit for bit, faster for a few lanes: all voxels of some side by side.
+
+    The unit vectors are in three rows of an array, the first of which is given, ``state.lobe``.
+    """
+    n_padded, rows, found = padded_length(field.shifts), scratch.rows, scratch.tilted
+    matrix = field.to_voxel
+    while lanes:
+        left, n = lanes, 0
+        while left and n < N_LANES:
+            lane = lowest_bit(left)
+            left &= left - BIT
+            for k in range(8):
+                source, to = state.lane_rows[lane, k] * n_padded, n * n_padded
+                for c in range(0, n_padded, PADDING):
+                    store_to(rows, to + c, load_half_floats(field.coefficients, source + c))
+                for axis in range(3):
+                    found[3 + axis, n] = state.lobe[units + axis, lane]
+                n += 1
+        side_by_side(rows, scratch.turned, NONE - BIT)
+        stay()
+        ux, uy = load_from(found, 3 * N_LANES), load_from(found, 4 * N_LANES)
+        uz = load_from(found, 5 * N_LANES)
+        store_to(found, 6 * N_LANES, values_of_lanes(field.shifts, scratch.turned, ux, uy, uz))
+        left, n = lanes & ~left, 0
+        lanes &= ~left
+        while left:
+            lane = lowest_bit(left)
+            left &= left - BIT
+            vx, vy, vz = to_voxel(matrix, state.x[lane], state.y[lane], state.z[lane])
+            fx, fy, fz = vx - np.floor(vx), vy - np.floor(vy), vz - np.floor(vz)
+            gx = gy = gz = ZERO
+            for k in range(8):
+                value = found[6, n]
+                n += 1
+                wx = fx if k >> 2 else ONE - fx
+                wy = fy if (k >> 1) & 1 else ONE - fy
+                wz = fz if k & 1 else ONE - fz
+                gx = gx + (value if k >> 2 else ZERO - value) * wy * wz
+                gy = gy + (value if (k >> 1) & 1 else ZERO - value) * wx * wz
+                gz = gz + (value if k & 1 else ZERO - value) * wx * wy
+            for axis in range(3):
+                slope = matrix[0, axis] * gx + matrix[1, axis] * gy + matrix[2, axis] * gz
+                found[axis, lane] = slope
