@@ -485,45 +485,18 @@ def mean_amplitude(field, state, n_corners, lane):
 def slopes_in_space(field, scratch, state, lanes, ux, uy, uz):
     """Write the gradients in space of the FOD along unit vectors of lanes to ``scratch.tilted``.
 
-    Per mm, where the lanes are; of eight voxels.
+    Per mm, where the lanes are; of eight voxels, which are evaluated side by side, so that of a few
+    lanes it takes little.
     """
-    n_padded, rows, values = padded_length(field.shifts), scratch.rows, scratch.tilted
-    vx, vy, vz = to_voxel(field.to_voxel, load(state.x), load(state.y), load(state.z))
-    fx, fy, fz = vx - floors(vx), vy - floors(vy), vz - floors(vz)
-    gx = gy = gz = fx - fx
-    for k in range(8):
-        left = lanes
-        while left:
-            lane = lowest_bit(left)
-            left &= left - BIT
-            source, to = state.lane_rows[lane, k] * n_padded, lane * n_padded
-            for c in range(0, n_padded, PADDING):
-                store_to(rows, to + c, load_half_floats(field.coefficients, source + c))
-        side_by_side(rows, scratch.turned, lanes)
-        stay()
-        value = values_of_lanes(field.shifts, scratch.turned, ux, uy, uz)
-        wx = fx if k >> 2 else ONE - fx
-        wy = fy if (k >> 1) & 1 else ONE - fy
-        wz = fz if k & 1 else ONE - fz
-        gx = gx + (value if k >> 2 else ZERO - value) * wy * wz
-        gy = gy + (value if (k >> 1) & 1 else ZERO - value) * wx * wz
-        gz = gz + (value if k & 1 else ZERO - value) * wx * wy
-    matrix = field.to_voxel
-    for axis in range(3):
-        slope = matrix[0, axis] * gx + matrix[1, axis] * gy + matrix[2, axis] * gz
-        store_to(values, axis * N_LANES, slope)
-
-
-@compiled
-def slopes_in_space_of_few(field, scratch, state, lanes, units):
-    """As `slopes_in_space`, bit for bit, faster for a few lanes: all voxels of some side by side.
-
-    The unit vectors are in three rows of an array, the first of which is given, ``state.lobe``.
-    """
-    n_padded, rows, found = padded_length(field.shifts), scratch.rows, scratch.tilted
-    matrix = field.to_voxel
-    while lanes:
-        left, n = lanes, 0
+    # Rows of numbers of lanes: the vectors, those of what is evaluated, what is found in each of
+    # the voxels; and where voxels are side by side, what is found.
+    numbers, vectors, values, found = scratch.tilted, 3, 6, 14
+    n_padded, rows = padded_length(field.shifts), scratch.rows
+    for axis, unit in enumerate((ux, uy, uz)):
+        store_to(numbers, axis * N_LANES, unit)
+    left = lanes
+    while left:
+        some, n = left, 0
         while left and n < N_LANES:
             lane = lowest_bit(left)
             left &= left - BIT
@@ -532,30 +505,32 @@ def slopes_in_space_of_few(field, scratch, state, lanes, units):
                 for c in range(0, n_padded, PADDING):
                     store_to(rows, to + c, load_half_floats(field.coefficients, source + c))
                 for axis in range(3):
-                    found[3 + axis, n] = state.lobe[units + axis, lane]
+                    numbers[vectors + axis, n] = numbers[axis, lane]
                 n += 1
         side_by_side(rows, scratch.turned, NONE - BIT)
         stay()
-        ux, uy = load_from(found, 3 * N_LANES), load_from(found, 4 * N_LANES)
-        uz = load_from(found, 5 * N_LANES)
-        store_to(found, 6 * N_LANES, values_of_lanes(field.shifts, scratch.turned, ux, uy, uz))
-        left, n = lanes & ~left, 0
-        lanes &= ~left
-        while left:
-            lane = lowest_bit(left)
-            left &= left - BIT
-            vx, vy, vz = to_voxel(matrix, state.x[lane], state.y[lane], state.z[lane])
-            fx, fy, fz = vx - np.floor(vx), vy - np.floor(vy), vz - np.floor(vz)
-            gx = gy = gz = ZERO
+        x, y = load_from(numbers, vectors * N_LANES), load_from(numbers, (vectors + 1) * N_LANES)
+        z = load_from(numbers, (vectors + 2) * N_LANES)
+        store_to(numbers, found * N_LANES, values_of_lanes(field.shifts, scratch.turned, x, y, z))
+        some, n = some & ~left, 0
+        while some:
+            lane = lowest_bit(some)
+            some &= some - BIT
             for k in range(8):
-                value = found[6, n]
+                numbers[values + k, lane] = numbers[found, n]
                 n += 1
-                wx = fx if k >> 2 else ONE - fx
-                wy = fy if (k >> 1) & 1 else ONE - fy
-                wz = fz if k & 1 else ONE - fz
-                gx = gx + (value if k >> 2 else ZERO - value) * wy * wz
-                gy = gy + (value if (k >> 1) & 1 else ZERO - value) * wx * wz
-                gz = gz + (value if k & 1 else ZERO - value) * wx * wy
-            for axis in range(3):
-                slope = matrix[0, axis] * gx + matrix[1, axis] * gy + matrix[2, axis] * gz
-                found[axis, lane] = slope
+    matrix = field.to_voxel
+    vx, vy, vz = to_voxel(matrix, load(state.x), load(state.y), load(state.z))
+    fx, fy, fz = vx - floors(vx), vy - floors(vy), vz - floors(vz)
+    gx = gy = gz = fx - fx
+    for k in range(8):
+        value = load_from(numbers, (values + k) * N_LANES)
+        wx = fx if k >> 2 else ONE - fx
+        wy = fy if (k >> 1) & 1 else ONE - fy
+        wz = fz if k & 1 else ONE - fz
+        gx = gx + (value if k >> 2 else ZERO - value) * wy * wz
+        gy = gy + (value if (k >> 1) & 1 else ZERO - value) * wx * wz
+        gz = gz + (value if k & 1 else ZERO - value) * wx * wy
+    for axis in range(3):
+        slope = matrix[0, axis] * gx + matrix[1, axis] * gy + matrix[2, axis] * gz
+        store_to(numbers, axis * N_LANES, slope)

@@ -29,7 +29,7 @@ import numpy as np
 
 from ...runtime.compiling import inlined, kept
 from ..codes import ASTRAY, BULGE, LOBE_PROPOSALS, NO_SLOPE, STRIDE, UNIT_20
-from .cells import slopes_in_space_of_few
+from .cells import slopes_in_space
 from .crossings import see_roundness
 from .drift import keeps_its_side, made_positive
 from .lanes import CLIMBERS, N_LANES, booleans_of, load, load_from, load_some, some_booleans_of
@@ -67,7 +67,9 @@ def see_lobes(field, settings, scratch, state, n_corners, lanes):
         pz = load_from(state.plane, 2 * N_LANES)
         among = lanes & bits_of(px * px + py * py + pz * pz > ZERO)
     if among:
-        slopes_in_space_of_few(field, scratch, state, among, NEXT // N_LANES)
+        vx, vy = load_from(state.lobe, NEXT), load_from(state.lobe, NEXT + N_LANES)
+        vz = load_from(state.lobe, NEXT + 2 * N_LANES)
+        slopes_in_space(field, scratch, state, among, vx, vy, vz)
     for first in range(0, N_LANES, CLIMBERS):
         some = lanes >> np.uint32(first) & SOME
         if some:
