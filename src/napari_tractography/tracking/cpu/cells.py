@@ -432,19 +432,16 @@ def ask_ahead(field, settings, scratch, state, n_corners, words, lanes):
         ix, iy, iz = cells_of(1, vx, vy, vz)
     else:
         ix, iy, iz = either(vx, words[0]), either(vy, words[1]), either(vz, words[2])
-    store(state.far_voxels[0], ix)
-    store(state.far_voxels[1], iy)
-    store(state.far_voxels[2], iz)
     nx, ny, nz = field.voxel_rows.shape
+    inside = (ix >= 0) & (iy >= 0) & (iz >= 0) & (ix < nx) & (iy < ny) & (iz < nz)
+    store(state.far_voxels, select(inside, (ix * ny + iy) * nz + iz, filled_int(-1)))
     left = lanes
     while left:
         lane = lowest_bit(left)
         left &= left - BIT
-        jx, jy = np.int64(state.far_voxels[0, lane]), np.int64(state.far_voxels[1, lane])
-        jz = np.int64(state.far_voxels[2, lane])
-        row = np.int64(field.values.shape[0])
-        if 0 <= jx < nx and 0 <= jy < ny and 0 <= jz < nz:
-            row = row_of(field, (jx * ny + jy) * nz + jz)
+        voxel, row = np.int64(state.far_voxels[lane]), np.int64(field.values.shape[0])
+        if voxel >= 0:
+            row = row_of(field, voxel)
         state.far_rows[lane] = row
         ask_for_row(field, row)
 

@@ -275,8 +275,9 @@ def _track(
     track_block = _kernel_of(plan)
     progress = buffers.state.progress
     progress[:] = 0
-    # The rows of its cells may be those of cells before.
+    # Rows may be those of a field before.
     buffers.state.cells[:] = buffers.state.cells_ahead[:] = NOWHERE
+    buffers.state.looked_row[:] = -1
     seeds, streams = slice(first, last), plan.streams_of(first, last, first_stream)
     while not track_block(
         field,

@@ -58,8 +58,9 @@ from ..codes import (
     WAYS_CROSS,
 )
 from .cells import ensure_row, load_half_floats, load_some, nearest, row_of
-from .llvm import lowest_bit, roots, sum_of
-from .memory import acquire, filler, loader_from, number_at, prefetch_at, store_to
+from .lanes import booleans_of, load
+from .llvm import bits_of, lowest_bit, roots, select, sum_of
+from .memory import acquire, filler, loader_from, number_at, prefetch_at, store, store_to
 from .sphere.evaluation import value_at
 from .sphere.peaks import climb
 from .sphere.tangents import normalised, tangents
@@ -73,22 +74,27 @@ load_terms, no_terms = loader_from(TERMS), filler(types.float32, TERMS)
 def see_roundness(field, settings, scratch, state, lanes):
     """Find how round lobes are to be where a set of lanes is, else they count as wide.
 
-    Among crossings all are wide, in a plane that is found, too.
+    Among crossings all are wide, in a plane that is found, too. Of lanes that have come to another
+    voxel since they were looked at.
     """
-    while lanes:
-        lane = lowest_bit(lanes)
-        lanes &= lanes - BIT
+    if not settings.min_roundness > ZERO:
+        return
+    rows, seen_rows = load(state.row), load(state.looked_row)
+    left = lanes & bits_of(rows != seen_rows)
+    store(state.looked_row, select(booleans_of(left), rows, seen_rows))
+    while left:
+        lane = lowest_bit(left)
+        left &= left - BIT
         roundness, px, py, pz = settings.min_roundness, ZERO, ZERO, ZERO
-        if roundness > ZERO:
-            row = np.int64(state.row[lane])
-            corner = np.int64(0 if settings.interpolation == NEAREST else state.corner[lane])
-            ix = np.int64(state.cells[0, lane]) + (corner >> 2)
-            iy = np.int64(state.cells[1, lane]) + (corner >> 1 & 1)
-            iz = np.int64(state.cells[2, lane]) + (corner & 1)
-            seen = crossings_around(field, scratch, row, ix, iy, iz)
-            if seen >= AMONG_CROSSINGS:
-                roundness = ONE
-                px, py, pz = sphere_point(field, seen >> PLANE_BITS & PLANE)
+        row = np.int64(state.row[lane])
+        corner = np.int64(0 if settings.interpolation == NEAREST else state.corner[lane])
+        ix = np.int64(state.cells[0, lane]) + (corner >> 2)
+        iy = np.int64(state.cells[1, lane]) + (corner >> 1 & 1)
+        iz = np.int64(state.cells[2, lane]) + (corner & 1)
+        seen = crossings_around(field, scratch, row, ix, iy, iz)
+        if seen >= AMONG_CROSSINGS:
+            roundness = ONE
+            px, py, pz = sphere_point(field, seen >> PLANE_BITS & PLANE)
         state.roundness[lane] = roundness
         state.plane[0, lane], state.plane[1, lane], state.plane[2, lane] = px, py, pz
 

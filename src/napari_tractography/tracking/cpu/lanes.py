@@ -136,6 +136,7 @@ class LaneState(NamedTuple):
     lobe: np.ndarray  # (15, N_LANES) float32: that it follows, see lobes.py
     roundness: np.ndarray  # (N_LANES,) float32: of a lobe that does not count as wide
     plane: np.ndarray  # (3, N_LANES) float32: across the crossings around; zeros elsewhere
+    looked_row: np.ndarray  # (N_LANES,) int32: where both were found, -1 before
     heading: np.ndarray  # (3, N_LANES) float32: tangent at its last point, where steps are arcs
     # Where steps are adaptive: the next one and the length so far, mm.
     step: np.ndarray  # (N_LANES,) float32
@@ -166,8 +167,8 @@ class LaneState(NamedTuple):
     # The cell that a step straight on leads to, and its row, of nearest voxels.
     cells_ahead: np.ndarray  # (3, N_LANES) int32
     rows_ahead: np.ndarray  # (N_LANES, 1) int64
-    # The voxel that is looked at ahead, and its row.
-    far_voxels: np.ndarray  # (3, N_LANES) int32
+    # The voxel that is looked at ahead, in C order, -1 outside the image, and its row.
+    far_voxels: np.ndarray  # (N_LANES,) int32
     far_rows: np.ndarray  # (N_LANES,) int64
     # The streamline.
     seed: np.ndarray  # (N_LANES,) int64: index of its seed in the block
@@ -244,13 +245,14 @@ def new_lane_state(
         lane_rows=aligned((N_LANES, 8), np.int64, -1),
         cells_ahead=aligned((3, N_LANES), np.int32, NOWHERE),
         rows_ahead=aligned((N_LANES, 1), np.int64, -1),
-        far_voxels=aligned((3, N_LANES), np.int32),
+        far_voxels=aligned(N_LANES, np.int32),
         far_rows=aligned((N_LANES,), np.int64),
         facing=aligned((N_LANES,), np.int64),
         start_direction=aligned((N_LANES, 3), np.float32),
         heading=aligned((3, N_LANES), np.float32),
         lobe=aligned((15, N_LANES), np.float32),
         plane=aligned((3, N_LANES), np.float32),
+        looked_row=aligned(N_LANES, np.int32, -1),
         half_n_points=aligned((N_LANES, 2), np.int64),
         half_steps=aligned((N_LANES, 2), np.int64),
         half_lengths=aligned((N_LANES, 2), np.float32),
