@@ -62,7 +62,7 @@ def test_the_summary_says_where_values_come_from_and_leaves_out_those_of_the_per
         "a cone of 31.9 degrees",
         "looking ahead 1.56 mm (1.25 voxels)",
         "lobes from 8 degrees on (with probabilistic)",
-        "roundness 0.8 (with probabilistic)",
+        "roundness 0.7 (with probabilistic)",
         "minimum amplitude 0.06 (0.12 of its strong peaks, 0.5)",
         "minimum length 6.25 mm (5 voxels)",
         "maximum length 125 mm (100 voxels)",

@@ -276,7 +276,7 @@ class TrackingParameters:
         "bundle. Where what lies further on tells that two bundles cross, all lobes are wide, in "
         "the plane of the bundles; there lines turn to what is a fifth of a voxel ahead alone, or "
         "to `look_ahead_mm` where that is less. 0 turns in all lobes.",
-        by_fod="0.8",
+        by_fod="0.7",
     )
     samples: int = parameter(
         4,

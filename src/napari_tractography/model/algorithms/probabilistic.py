@@ -16,6 +16,6 @@ ROW = Algorithm(
     step_voxels=0.275,
     look_ahead_voxels=1.25,
     lobe_deg=8.0,
-    min_roundness=0.8,
+    min_roundness=0.7,
     own_parameters=("look_ahead_mm", "lobe_deg", "min_roundness"),
 )

@@ -18,7 +18,7 @@ ROW = Algorithm(
     among_vectors="followed",
     gamma_voxels=1.0,
     look_ahead_voxels=0.5,
-    min_roundness=0.8,
+    min_roundness=0.7,
     own_parameters=("gamma", "look_ahead_mm", "min_roundness", "adaptive"),
     draws=False,
 )
