@@ -117,7 +117,13 @@ def crossing_fod(
 
 
 def bundles_that_cross(
-    degrees: float, lmax: int = 8, *, affine=None, is_asymmetric: bool = False, seed=0
+    degrees: float,
+    lmax: int = 8,
+    *,
+    affine=None,
+    is_asymmetric: bool = False,
+    seed=0,
+    noise: float = 0.01,
 ) -> Fod:
     r"""Two straight bundles that cross in the middle, 6 voxels thick, and some noise.
 
@@ -143,8 +149,8 @@ def bundles_that_cross(
             lobe = lobe + lobes(-unit, lmax, is_asymmetric=True)
         inside = np.linalg.norm(np.cross(away, unit), axis=-1) < thick
         values = values + inside[..., None] * lobe
-    noise = np.random.default_rng(seed).normal(size=values.shape)
-    values = values + 0.01 * noise * (values[..., :1] > 0)
+    numbers = np.random.default_rng(seed).normal(size=values.shape)
+    values = values + noise * numbers * (values[..., :1] > 0)
     return Fod(values, affine, name="two bundles")
 
 

@@ -89,14 +89,16 @@ ASTRAY = np.float32(math.cos(math.radians(53.0)))
 STRIDE = np.float32(0.2)
 NO_SLOPE = np.float32(1e-30)  # what a slope and a bend are taken for that are 0
 # Of crossings, see cpu/crossings.py. What is known of a voxel: a bit for whether ways cross there,
-# and whether it is among crossings, neither of those before that was asked; or, from NOT_SEEN on,
-# no more than the number of the direction among `sphere_points` along which its FOD is largest.
-# Below these bits are numbers of such directions, too, from one bundle to the other: in the first
-# PLANE_BITS of where ways cross there, in the next of the crossings that it is among.
-PLANE_BITS = 12
-WAYS_CROSS, NOT_AMONG, AMONG_CROSSINGS, NOT_SEEN = 1 << 24, 2 << 24, 4 << 24, 6 << 24
-PLANE = (1 << PLANE_BITS) - 1
-FEWEST_CROSSINGS = 2
+# and by how much its lobe is wider than asked for, in steps from AS_WIDE on, 0 where no ways go
+# through; and whether it is among crossings, neither of those before that was asked; or, from
+# NOT_SEEN on, no more than the number of the direction among `sphere_points` along which its FOD is
+# largest. Below these bits are numbers of such directions, too, from one bundle to the other: in
+# the first PLANE_BITS of where ways cross there, in the next of the crossings that it is among.
+PLANE_BITS, WIDTH_BITS, AS_WIDE = 12, 24, 8
+PLANE, WIDTH, WAYS_CROSS = (1 << PLANE_BITS) - 1, 15 << WIDTH_BITS, 1 << 28
+OWN_BITS = WAYS_CROSS | WIDTH | PLANE
+NOT_AMONG, AMONG_CROSSINGS, NOT_SEEN = 1 << 29, 2 << 29, 3 << 29
+FEWEST_CROSSINGS, WIDTHS_AROUND = 2, 3  # of 27 voxels; voxels to either side
 WAY_SAMPLES, WAY_STEP, WAY_PLANES = 8, 2, 6  # beside that in the voxel; voxels from one to the next
 WAY_VOXELS = WAY_SAMPLES // 2 * WAY_STEP
 WAY_TANGENT = np.float32(math.tan(math.radians(10.0)))
@@ -104,7 +106,9 @@ WAY_COSINE = np.float32(math.cos(math.pi / WAY_PLANES))
 WAY_SINE = np.float32(math.sin(math.pi / WAY_PLANES))
 WAY_COSINE_OF_TWO = np.float32(math.cos(2.0 * math.pi / WAY_PLANES))
 WAY_SINE_OF_TWO = np.float32(math.sin(2.0 * math.pi / WAY_PLANES))
-WAY_SHARE, WAY_EXCESS, WAY_PART = np.float32(0.65), np.float32(1.05), np.float32(0.15)
+WAY_SHARE, WAY_EXCESS = np.float32(0.65), np.float32(0.05)
+OWN_PART, WIDTH_PART = np.float32(0.12), np.float32(0.03)  # of that excess
+WIDTH_STEPS = np.float32(100.0)  # in 1
 TERMS = 4  # that are added side by side
 SURELY = np.float32(1.001)  # above the rounding of a sum and of what it is compared with
 ABOVE = np.float32(1.0 + 2.0**-9)  # so that rounding to a half float leaves it a bound

@@ -43,7 +43,7 @@ def test_seeds_and_ends_are_counted_apart(open_model: Any, cross: Any, settle: A
     assert f"({lengths.min():.1f} to {lengths.max():.1f})" in first
     assert 0 < len(made) < 400
     share = 100 * len(made) / 400
-    assert seeds.startswith(f"Of 400 seeds, {len(made)} ({share:.1f} %) gave a streamline; not: ")
+    assert seeds.startswith(f"Of 400 seeds, {len(made)} ({share:.3g} %) gave a streamline; not: ")
     numbers = [int(word) for word in seeds.split("not: ")[1].split() if word.isdigit()]
     assert sum(numbers) == 400 - len(made)
     assert "no fibre orientation at the seed" in seeds

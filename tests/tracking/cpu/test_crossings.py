@@ -21,17 +21,22 @@ from napari_tractography.tracking.tables.builders import build_table
 from napari_tractography.tracking.tables.data import empty_rows
 
 
-def seen_in(fod: Fod) -> tuple[np.ndarray, np.ndarray]:
-    """Where ways cross, and what is among crossings, (x, y, z) bool each."""
+def seen_in(fod: Fod) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Where ways cross, how much wider lobes are, and what is among crossings, (x, y, z) each.
+
+    The width is in hundredths, above what is asked for; 0 where no ways go through.
+    """
     field = kernel_field(build_table(fod), TrackingParameters())
     look_around_everywhere(field, scratch_for(field))
     seen = field.crossings[fod.voxel_rows]
     assert ((seen >= codes.NOT_AMONG) & (seen < codes.NOT_SEEN)).all()
-    return seen & codes.WAYS_CROSS != 0, seen & codes.AMONG_CROSSINGS != 0
+    level = ((seen & codes.WIDTH) >> codes.WIDTH_BITS).astype(int)
+    width = np.where(level > 0, level - codes.AS_WIDE, 0)
+    return seen & codes.WAYS_CROSS != 0, width, seen & codes.AMONG_CROSSINGS != 0
 
 
-def by_definition(fod: Fod) -> np.ndarray:
-    """Where ways cross, (x, y, z) bool, in float64: the tops from a fine set of directions.
+def by_definition(fod: Fod) -> tuple[np.ndarray, np.ndarray]:
+    """Where ways cross, and the width, (x, y, z), in float64: tops of a fine set of directions.
 
     In every other voxel, as the kernel looks at no others.
     """
@@ -80,13 +85,16 @@ def by_definition(fod: Fod) -> np.ndarray:
     both = [array[:half] + array[half:] for array in (top_sum, way_sum, beside)]
     across = both[1][sides] / both[0][sides]
     ratio = np.minimum(way_sum[:half] / top_sum[:half], way_sum[half:] / top_sum[half:])
-    excess, width = ratio / across, both[2] / both[2][sides]
+    excess, wider = ratio / across - 1, both[2] / both[2][sides] - 1
     least = 0.65 * 9 * amplitudes(own, of_tops)
     enough = (np.minimum(way_sum[:half], way_sum[half:]) > least) & (along_top > least)
-    crosses = enough & (excess > 1.05) & (width - 1 > 0.15 * (excess - 1))
-    found = np.zeros(values.shape[:3], bool)
-    found[tuple(voxels.T)] = crosses.any(axis=0) & (voxels.sum(axis=1) % 2 == 0)
-    return found
+    excess = np.where(enough & (voxels.sum(axis=1) % 2 == 0), excess, 0)
+    crosses = (excess > 0.05) & (wider > 0.12 * excess)
+    best = excess.argmax(axis=0), np.arange(len(voxels))
+    above = np.where(excess[best] > 0.05, 100 * (wider[best] - 0.03 * excess[best]), 0)
+    found, width = np.zeros(values.shape[:3], bool), np.zeros(values.shape[:3])
+    found[tuple(voxels.T)], width[tuple(voxels.T)] = crosses.any(axis=0), np.clip(above, -7, 7)
+    return found, width
 
 
 def climbed(rows, basis):
@@ -106,32 +114,41 @@ def climbed(rows, basis):
 
 @pytest.mark.parametrize("affine", [np.diag([2.0, 2.0, 2.0, 1.0]), SKEWED], ids=["cubes", "skewed"])
 def test_ways_cross_where_they_do_by_definition(affine):
-    fod = bundles_that_cross(25.0, affine=affine)
-    wanted, (found, _) = by_definition(fod), seen_in(fod)
+    fod = bundles_that_cross(16.0, affine=affine, noise=0.05)
+    (wanted, wanted_width), (found, width, _) = by_definition(fod), seen_in(fod)
     assert 100 < wanted.sum() < 0.25 * fod.n_voxels
     # The definition looks in twice as many planes, so that it finds some more.
     assert (found & wanted).sum() > 0.85 * wanted.sum()
     assert (found & ~wanted).sum() < 0.05 * wanted.sum()
+    both = (width != 0) & (wanted_width != 0)
+    assert both.sum() > 100
+    assert np.ptp(width[both]) > 10
+    off = np.abs(width - wanted_width)[both]
+    assert np.median(off) < 1.0
+    assert (off < 3.0).mean() > 0.9
 
 
-def test_what_is_among_crossings_has_crossings_around():
-    crosses, among = seen_in(bundles_that_cross(20.0))
-    padded = np.pad(crosses, 1).astype(int)
-    nx, ny, nz = crosses.shape
-    around = sum(
-        padded[i : i + nx, j : j + ny, k : k + nz]
-        for i in range(3)
-        for j in range(3)
-        for k in range(3)
-    )
-    has_fod = bundles_that_cross(20.0).coefficients.any(axis=-1)
-    np.testing.assert_array_equal(among, (around >= 2) & has_fod)
+def test_what_is_among_crossings_has_crossings_and_wide_lobes_around():
+    fod = bundles_that_cross(10.0, noise=0.03)
+    crosses, width, among = seen_in(fod)
+    has_fod = fod.coefficients.any(axis=-1)
+    wide = summed_around(width, 3) > 0
+    enough = summed_around(crosses.astype(int), 1) >= 2
+    assert (enough & ~wide & has_fod).sum() > 5
+    np.testing.assert_array_equal(among, enough & wide & has_fod)
+
+
+def summed_around(numbers, n_voxels):
+    """Sums over the voxels up to so many to either side."""
+    padded = np.pad(numbers, n_voxels)
+    n = 2 * n_voxels + 1
+    return np.lib.stride_tricks.sliding_window_view(padded, (n, n, n)).sum(axis=(3, 4, 5))
 
 
 @pytest.mark.parametrize("degrees", [20.0, 30.0])
 def test_bundles_cross_where_they_overlap(degrees):
     fod = bundles_that_cross(degrees)
-    _, among = seen_in(fod)
+    *_, among = seen_in(fod)
     middle = slice(17, 23), slice(8, 12), slice(4, 6)
     assert among[middle].mean() > 0.9
     assert not among[:6].any()  # where they are apart
@@ -140,7 +157,7 @@ def test_bundles_cross_where_they_overlap(degrees):
 
 def test_there_are_no_crossings_in_a_bundle_thick_or_bent():
     for fod in (straight_fod(shape=(24, 12, 12)), bundles_that_cross(0.0), arc_fod((20, 20, 8))):
-        _, among = seen_in(fod)
+        *_, among = seen_in(fod)
         assert not among.any()
 
 
@@ -186,7 +203,7 @@ def test_threads_that_look_at_once_find_the_same():
             for job in jobs:
                 np.testing.assert_array_equal(job.result(), alone)
             left = anew.crossings < codes.NOT_SEEN  # else a row was filled once more
-            wrong = (anew.crossings ^ known) & codes.WAYS_CROSS != 0
+            wrong = (anew.crossings ^ known) & codes.OWN_BITS != 0
             assert left.mean() > 0.9
             assert not wrong[left].any()
 

@@ -10,13 +10,15 @@ top. Two ways cross where
 - along both, and along the top, the sum is WAY_SHARE of what it would be if the top went on as it
   is: so they are inside, which half of a way is not where a bundle bends, and none is where it is
   thin;
-- the ratio of the two sums is, on both, WAY_EXCESS of what it is in the plane at right angles: in a
-  straight bundle, however thick and however wide its lobes, it is the same in both;
-- and the lobe itself is wider in this plane, by WAY_PART of that excess. Where bundles touch and
-  part again, what lies further on looks like a crossing, and the lobe does not.
+- the ratio of the two sums is, on both, larger by WAY_EXCESS than in the plane at right angles: in
+  a straight bundle, however thick and however wide its lobes, it is the same in both;
+- and the lobe itself is wider in this plane, by OWN_PART of that excess.
 
-A voxel is among crossings where that is so in FEWEST_CROSSINGS of the 27 voxels around, of which
-every other is looked at: noise hides some, and makes some.
+Where bundles touch and part again, what lies further on looks like a crossing, and the lobe does
+not; but noise widens some. So a voxel is among crossings where ways cross in FEWEST_CROSSINGS of
+the 27 voxels around, of which every other is looked at, and where up to WIDTHS_AROUND voxels away
+what all lobes are wider by, in the plane of their largest excess, is more than WIDTH_PART of all
+those excesses.
 
 In which plane they cross, noise hides in the lobe of one voxel as well. The ratios of the sums, of
 all planes, are a wave of twice their angle, whose phase tells; and of the crossings around, the
@@ -35,11 +37,14 @@ from numba import types
 from ...runtime.compiling import compiled, inlined
 from ..codes import (
     AMONG_CROSSINGS,
+    AS_WIDE,
     EVERYWHERE,
     FEWEST_CROSSINGS,
     NEAREST,
     NOT_AMONG,
     NOT_SEEN,
+    OWN_BITS,
+    OWN_PART,
     PADDING,
     PLANE,
     PLANE_BITS,
@@ -47,7 +52,6 @@ from ..codes import (
     WAY_COSINE,
     WAY_COSINE_OF_TWO,
     WAY_EXCESS,
-    WAY_PART,
     WAY_PLANES,
     WAY_SAMPLES,
     WAY_SHARE,
@@ -56,6 +60,11 @@ from ..codes import (
     WAY_STEP,
     WAY_TANGENT,
     WAYS_CROSS,
+    WIDTH,
+    WIDTH_BITS,
+    WIDTH_PART,
+    WIDTH_STEPS,
+    WIDTHS_AROUND,
 )
 from .cells import ensure_row, load_half_floats, load_some, nearest, row_of
 from .lanes import booleans_of, load
@@ -66,6 +75,7 @@ from .sphere.peaks import climb
 from .sphere.tangents import normalised, tangents
 
 ZERO, ONE, BIT = np.float32(0), np.float32(1), np.uint32(1)
+AS_WIDE_AND_HALF, WIDEST = np.float32(AS_WIDE + 0.5), np.float32(WIDTH >> WIDTH_BITS)
 CACHE_LINE = 16  # numbers
 load_terms, no_terms = loader_from(TERMS), filler(types.float32, TERMS)
 
@@ -129,46 +139,65 @@ def nearest_axis(field, x, y, z):
 
 @compiled
 def look_around(field, scratch, row, ix, iy, iz):
-    """Find whether a voxel is among crossings; return what is known of it by then.
-
-    Another thread may find the same meanwhile, or fill a row once more, so that less is known of it
-    than before: what is read is read once, and kept.
-    """
-    nx, ny, nz = field.voxel_rows.shape
-    n_crossings, own = 0, 0
+    """Find whether a voxel is among crossings; return what is known of it by then."""
+    n_crossings = 0
     x, y, z = ZERO, ZERO, ZERO
-    for jx in range(max(ix - 1, 0), min(ix + 2, nx)):
-        for jy in range(max(iy - 1, 0), min(iy + 2, ny)):
-            for jz in range(max(iz - 1, 0), min(iz + 2, nz)):
-                near = row_of(field, (jx * ny + jy) * nz + jz)
-                if (jx + jy + jz) & 1 or near == field.values.shape[0]:
-                    continue
-                ensure_row(field, scratch, near)
-                acquire()
-                seen = field.crossings[near]
-                if seen >= NOT_SEEN:
-                    seen = ways_cross(field, scratch, near, seen - NOT_SEEN, jx, jy, jz)
-                    field.crossings[near] = seen
+    for jx in range(ix - 1, ix + 2):
+        for jy in range(iy - 1, iy + 2):
+            for jz in range(iz - 1, iz + 2):
+                seen = own_of(field, scratch, jx, jy, jz)
                 if seen & WAYS_CROSS:
                     n_crossings += 1
                     px, py, pz = sphere_point(field, seen & PLANE)
                     if px * x + py * y + pz * z < ZERO:
                         px, py, pz = ZERO - px, ZERO - py, ZERO - pz
                     x, y, z = x + px, y + py, z + pz
-                if near == row:
-                    own = seen & (WAYS_CROSS | PLANE)
     around = NOT_AMONG
-    if n_crossings >= FEWEST_CROSSINGS:
+    if n_crossings >= FEWEST_CROSSINGS and width_around(field, scratch, ix, iy, iz) > 0:
         around = AMONG_CROSSINGS | nearest_axis(field, x, y, z) << PLANE_BITS
-    field.crossings[row] = own | around
-    return own | around
+    around |= own_of(field, scratch, ix, iy, iz)
+    field.crossings[row] = around
+    return around
+
+
+@compiled
+def width_around(field, scratch, ix, iy, iz):
+    """Return the sum of what lobes up to WIDTHS_AROUND voxels away are wider by, in steps."""
+    total = 0
+    for jx in range(ix - WIDTHS_AROUND, ix + WIDTHS_AROUND + 1):
+        for jy in range(iy - WIDTHS_AROUND, iy + WIDTHS_AROUND + 1):
+            for jz in range(iz - WIDTHS_AROUND, iz + WIDTHS_AROUND + 1):
+                width = (own_of(field, scratch, jx, jy, jz) & WIDTH) >> WIDTH_BITS
+                if width:
+                    total += width - AS_WIDE
+    return total
+
+
+@compiled
+def own_of(field, scratch, ix, iy, iz):
+    """Return what is known of a voxel's own, once it is looked at; of every other one nothing is.
+
+    Another thread may find the same meanwhile, or fill a row once more, so that less is known of it
+    than before: what is read is read once, and kept.
+    """
+    nx, ny, nz = field.voxel_rows.shape
+    if (ix + iy + iz) & 1 or not (0 <= ix < nx and 0 <= iy < ny and 0 <= iz < nz):
+        return 0
+    row = row_of(field, (ix * ny + iy) * nz + iz)
+    if row == field.values.shape[0]:
+        return 0
+    ensure_row(field, scratch, row)
+    acquire()
+    seen = np.int64(field.crossings[row])
+    if seen >= NOT_SEEN:
+        seen = np.int64(ways_cross(field, scratch, row, seen - NOT_SEEN, ix, iy, iz))
+        field.crossings[row] = seen
+    return seen & OWN_BITS
 
 
 @compiled
 def ways_cross(field, scratch, row, largest, ix, iy, iz):
-    """Return whether two ways cross in a voxel, whose row is filled: WAYS_CROSS, with the plane.
-
-    Else 0.
+    """Return what is known of a voxel's own, whose row is filled, see `codes`: 0 of most.
 
     ``largest`` is the direction among ``field.sphere_points`` along which its FOD is largest.
     """
@@ -187,15 +216,22 @@ def ways_cross(field, scratch, row, largest, ix, iy, iz):
         return 0
     ax, ay, az, bx, by, bz = tangents(x, y, z)
     first_x, first_y, first_z, last_x, last_y, last_z = ax, ay, az, bx, by, bz
-    found, real, imaginary, cosine, sine = False, ZERO, ZERO, ONE, ZERO
+    found, most, width = False, WAY_EXCESS, ZERO
+    real, imaginary, cosine, sine = ZERO, ZERO, ONE, ZERO
     for _ in range(WAY_PLANES // 2):  # and in the planes at right angles
         one = sums_along(field, scratch, row, ix, iy, iz, *beside(x, y, z, ax, ay, az))
         three = sums_along(field, scratch, row, ix, iy, iz, *beside(x, y, z, bx, by, bz))
         if max(one[1], three[1]) > least:
             two = sums_along(field, scratch, row, ix, iy, iz, *beside(x, y, z, -ax, -ay, -az))
             four = sums_along(field, scratch, row, ix, iy, iz, *beside(x, y, z, -bx, -by, -bz))
-            found = found or cross(least, *one, *two, *three, *four)
-            found = found or cross(least, *three, *four, *one, *two)
+            excess, wider = compared(least, *one, *two, *three, *four)
+            found = found or (excess > WAY_EXCESS and wider > OWN_PART * excess)
+            if excess > most:
+                most, width = excess, wider
+            excess, wider = compared(least, *three, *four, *one, *two)
+            found = found or (excess > WAY_EXCESS and wider > OWN_PART * excess)
+            if excess > most:
+                most, width = excess, wider
             ratio = ratio_of(one[1] + two[1], one[0] + two[0])
             ratio = ratio - ratio_of(three[1] + four[1], three[0] + four[0])
             real, imaginary = real + ratio * cosine, imaginary + ratio * sine
@@ -211,13 +247,17 @@ def ways_cross(field, scratch, row, largest, ix, iy, iz):
             WAY_COSINE * by - WAY_SINE * ay,
             WAY_COSINE * bz - WAY_SINE * az,
         )
-    if not found:
+    if not most > WAY_EXCESS:
         return 0
     # Half the angle of what was found.
     along, aside = real + roots(real * real + imaginary * imaginary), imaginary
     if along * along + aside * aside == ZERO:
         aside = ONE
-    return WAYS_CROSS | nearest_axis(
+    steps = WIDTH_STEPS * (width - WIDTH_PART * most) + AS_WIDE_AND_HALF
+    seen = np.int64(min(max(steps, ONE), WIDEST)) << WIDTH_BITS
+    if found:
+        seen = seen | WAYS_CROSS
+    return seen | nearest_axis(
         field,
         along * first_x + aside * last_x,
         along * first_y + aside * last_y,
@@ -232,16 +272,19 @@ def ratio_of(part, whole):
 
 
 @inlined
-def cross(
+def compared(
     least, top_1, way_1, own_1, top_2, way_2, own_2, top_3, way_3, own_3, top_4, way_4, own_4
 ):
-    """Tell whether two ways cross, by the sums along them and two at right angles."""
+    """Compare two ways with two at right angles, by the sums along them.
+
+    Returns by how much the ratio is larger along both, and how much wider the lobe is; zeros where
+    one does not go through.
+    """
     tops, ways, owns = top_3 + top_4, way_3 + way_4, own_3 + own_4
     if min(way_1, way_2) > least and min(min(top_1, top_2) * ways, owns) > ZERO:
-        excess = min(way_1 * tops / (top_1 * ways), way_2 * tops / (top_2 * ways))
-        width = (own_1 + own_2) / owns
-        return excess > WAY_EXCESS and width - ONE > WAY_PART * (excess - ONE)
-    return False
+        ratio = min(way_1 * tops / (top_1 * ways), way_2 * tops / (top_2 * ways))
+        return ratio - ONE, (own_1 + own_2) / owns - ONE
+    return ZERO, ZERO
 
 
 @inlined

@@ -248,17 +248,28 @@ DEVICE Sums sums_along(const Rows& rows, const Top& top, const Vector& d)
     return sums;
 }
 
-// Tell whether two ways cross, by the sums along them and two at right angles.
-DEVICE bool cross(float least, const Sums& one, const Sums& two, const Sums& three, const Sums& four)
+// By how much the ratio of the sums is larger along two ways than along two at right angles, and how
+// much wider the lobe is; zeros where one does not go through.
+struct Compared {
+    float excess, wider;
+};
+
+DEVICE Compared compared(float least, const Sums& one, const Sums& two, const Sums& three, const Sums& four)
 {
     float tops = three.top + four.top, ways = three.way + four.way, owns = three.own + four.own;
     float fewer = one.top < two.top ? one.top : two.top;
-    if (!(one.way > least && two.way > least && fewer * ways > 0.0f && owns > 0.0f)) return false;
-    float excess = one.way * tops / (one.top * ways);
+    if (!(one.way > least && two.way > least && fewer * ways > 0.0f && owns > 0.0f)) return {0.0f, 0.0f};
+    float ratio = one.way * tops / (one.top * ways);
     float other = two.way * tops / (two.top * ways);
-    excess = other < excess ? other : excess;
-    float width = (one.own + two.own) / owns;
-    return excess > WAY_EXCESS && width - 1.0f > WAY_PART * (excess - 1.0f);
+    ratio = other < ratio ? other : ratio;
+    return {ratio - 1.0f, (one.own + two.own) / owns - 1.0f};
+}
+
+// Keep what has most excess; return whether ways cross.
+DEVICE bool keep_most(const Compared& found, Compared* most)
+{
+    if (found.excess > most->excess) *most = found;
+    return found.excess > WAY_EXCESS && found.wider > OWN_PART * found.excess;
 }
 
 // The direction of the way that a tangent of the top leads to, or the opposite of that.
@@ -289,8 +300,8 @@ DEVICE float ratio_of(float part, float whole)
     return whole > 0.0f ? part / whole : 0.0f;
 }
 
-// Tell whether two ways cross in a voxel whose row is filled: WAYS_CROSS, with the plane, else 0; twin
-// of ways_cross() of cpu/crossings.py, where the method is explained.
+// What is known of a voxel's own, whose row is filled: 0 of most; twin of ways_cross() of
+// cpu/crossings.py, where the method is explained.
 SELDOM unsigned int ways_cross(const Rows* table, long long row, int ix, int iy, int iz)
 {
     const Rows& rows = *table;
@@ -310,6 +321,7 @@ SELDOM unsigned int ways_cross(const Rows* table, long long row, int ix, int iy,
     if (!(sum_along_top(rows, top) > least)) return 0;
     Tangents t = tangents_of(peak.x, peak.y, peak.z), begin = t;
     bool found = false;
+    Compared most = {WAY_EXCESS, 0.0f};
     float real = 0.0f, imaginary = 0.0f, cosine = 1.0f, sine = 0.0f;
 #pragma unroll 1
     for (int plane = 0; plane < WAY_PLANES / 2; plane++) {  // and the planes at right angles
@@ -318,7 +330,8 @@ SELDOM unsigned int ways_cross(const Rows* table, long long row, int ix, int iy,
         if (one.way > least || three.way > least) {
             Sums two = sums_along(rows, top, beside(top.v, -WAY_TANGENT, t.ax, t.ay, t.az));
             Sums four = sums_along(rows, top, beside(top.v, -WAY_TANGENT, t.bx, t.by, t.bz));
-            found = found || cross(least, one, two, three, four) || cross(least, three, four, one, two);
+            found = keep_most(compared(least, one, two, three, four), &most) || found;
+            found = keep_most(compared(least, three, four, one, two), &most) || found;
             float ratio = ratio_of(one.way + two.way, one.top + two.top);
             ratio = ratio - ratio_of(three.way + four.way, three.top + four.top);
             real = real + ratio * cosine;
@@ -335,13 +348,16 @@ SELDOM unsigned int ways_cross(const Rows* table, long long row, int ix, int iy,
         t.by = WAY_COSINE * old.by - WAY_SINE * old.ay;
         t.bz = WAY_COSINE * old.bz - WAY_SINE * old.az;
     }
-    if (!found) return 0;
+    if (!(most.excess > WAY_EXCESS)) return 0;
     // Half the angle of what was found.
     float along = real + sqrtf(real * real + imaginary * imaginary), aside = imaginary;
     if (along * along + aside * aside == 0.0f) aside = 1.0f;
-    return WAYS_CROSS | nearest_axis(table, along * begin.ax + aside * begin.bx,
-                                     along * begin.ay + aside * begin.by,
-                                     along * begin.az + aside * begin.bz);
+    const float widest = (float)(WIDTH >> WIDTH_BITS);
+    float steps = WIDTH_STEPS * (most.wider - WIDTH_PART * most.excess) + ((float)AS_WIDE + 0.5f);
+    steps = steps < 1.0f ? 1.0f : steps > widest ? widest : steps;
+    unsigned int seen = (unsigned int)steps << WIDTH_BITS | (found ? WAYS_CROSS : 0);
+    return seen | nearest_axis(table, along * begin.ax + aside * begin.bx,
+                               along * begin.ay + aside * begin.by, along * begin.az + aside * begin.bz);
 }
 
 // What is done before it is asked whether ways cross in a voxel: on a GPU all are seen by then.
@@ -355,6 +371,30 @@ DEVICE bool is_looked_at(int ix, int iy, int iz)
     return !((ix + iy + iz) & 1);
 }
 
+// What is known of a voxel's own, once it is looked at; of every other one nothing is.
+DEVICE unsigned int own_of(const Rows& rows, int ix, int iy, int iz)
+{
+    long long row = row_at(rows, ix, iy, iz);
+    if (row < 0 || !is_looked_at(ix, iy, iz)) return 0;
+    ENSURE_WAYS(rows, row, ix, iy, iz);
+    return rows.crossings[row] & OWN_BITS;
+}
+
+// The sum of what lobes up to WIDTHS_AROUND voxels away are wider by, in steps.
+DEVICE int width_around(const Rows& rows, int ix, int iy, int iz)
+{
+    enum { SIDE = 2 * WIDTHS_AROUND + 1 };
+    int total = 0;
+#pragma unroll 1
+    for (int number = 0; number < SIDE * SIDE * SIDE; number++) {
+        int dx = number / (SIDE * SIDE) - WIDTHS_AROUND, dy = number / SIDE % SIDE - WIDTHS_AROUND;
+        int dz = number % SIDE - WIDTHS_AROUND;
+        int width = (int)((own_of(rows, ix + dx, iy + dy, iz + dz) & WIDTH) >> WIDTH_BITS);
+        if (width) total += width - AS_WIDE;
+    }
+    return total;
+}
+
 // What is known of a voxel once it is looked around, but for what is its own.
 DEVICE unsigned int crossings_around(const Rows& rows, int ix, int iy, int iz)
 {
@@ -363,18 +403,16 @@ DEVICE unsigned int crossings_around(const Rows& rows, int ix, int iy, int iz)
 #pragma unroll 1
     for (int number = 0; number < 27; number++) {
         int x = ix + number / 9 - 1, y = iy + number / 3 % 3 - 1, z = iz + number % 3 - 1;
-        long long row = row_at(rows, x, y, z);
-        if (row < 0 || !is_looked_at(x, y, z)) continue;
-        ENSURE_WAYS(rows, row, x, y, z);
-        if (!(rows.crossings[row] & WAYS_CROSS)) continue;
+        unsigned int seen = own_of(rows, x, y, z);
+        if (!(seen & WAYS_CROSS)) continue;
         n_crossings++;
-        Vector p = point(rows, (int)(rows.crossings[row] & PLANE));
+        Vector p = point(rows, (int)(seen & PLANE));
         bool opposite = p.x * sum.x + p.y * sum.y + p.z * sum.z < 0.0f;
         sum.x = sum.x + (opposite ? 0.0f - p.x : p.x);
         sum.y = sum.y + (opposite ? 0.0f - p.y : p.y);
         sum.z = sum.z + (opposite ? 0.0f - p.z : p.z);
     }
-    if (n_crossings < FEWEST_CROSSINGS) return NOT_AMONG;
+    if (n_crossings < FEWEST_CROSSINGS || width_around(rows, ix, iy, iz) <= 0) return NOT_AMONG;
     return AMONG_CROSSINGS | nearest_axis(&rows, sum.x, sum.y, sum.z) << PLANE_BITS;
 }
 
@@ -404,5 +442,5 @@ extern "C" __global__ void look_around(const Rows rows)
     long long row = row_of_thread(rows, ix, iy, iz);
     if (row < 0) return;
     unsigned int around = crossings_around(rows, ix, iy, iz);
-    rows.crossings[row] = around | (rows.crossings[row] & (WAYS_CROSS | PLANE));
+    rows.crossings[row] = around | (rows.crossings[row] & OWN_BITS);
 }

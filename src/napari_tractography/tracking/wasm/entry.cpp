@@ -181,7 +181,7 @@ static void ensure_ways(int row, int ix, int iy, int iz)
 static __attribute__((noinline)) void see(int row, int ix, int iy, int iz)
 {
     unsigned int around = crossings_around(rows, ix, iy, iz);
-    unsigned int own = is_looked_at(ix, iy, iz) ? rows.crossings[row] & (WAYS_CROSS | PLANE) : 0;
+    unsigned int own = is_looked_at(ix, iy, iz) ? rows.crossings[row] & OWN_BITS : 0;
     rows.crossings[row] = around | own;
 }
 
