@@ -183,6 +183,10 @@ def test_what_a_thread_tracked_before_does_not_count():
     again, found_again = tracked(nearest, buffers)
     assert again.digest() == alone.digest()
     np.testing.assert_array_equal(found_again, found)
+    turning = trilinear.replace(min_roundness=0.0)  # in all lobes, wherever it is
+    alone, _ = tracked(turning, cpu.ThreadBuffers())
+    tracked(trilinear, buffers)
+    assert tracked(turning, buffers)[0].digest() == alone.digest()
 
 
 def test_threads_that_look_at_once_find_the_same():

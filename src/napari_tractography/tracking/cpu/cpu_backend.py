@@ -275,9 +275,10 @@ def _track(
     track_block = _kernel_of(plan)
     progress = buffers.state.progress
     progress[:] = 0
-    # Rows may be those of a field before.
+    # Rows, and what was found there, may be those of a plan before.
     buffers.state.cells[:] = buffers.state.cells_ahead[:] = NOWHERE
     buffers.state.looked_row[:] = -1
+    buffers.state.roundness[:] = buffers.state.plane[:] = 0
     seeds, streams = slice(first, last), plan.streams_of(first, last, first_stream)
     while not track_block(
         field,
