@@ -12,7 +12,9 @@ noise::
         [--algorithms NAME ...] [--kinds KIND ...] [--set NAME=VALUE ...] [--data FOLDER]
         [--at-ends] [--why] [--map FOLDER] [--md] [--page OUT.md] [--processes N] [--peers FILE]
     python benchmarks/truth.py --tune [TRUTH ...] [--seeds N]
+    python benchmarks/truth.py --measured [--algorithms NAME ...]
 
+The last writes the figures of the panel and of the docs: ``make docs`` sets them in afterwards.
 Without TRUTH all are tried. tckgen and DIPY take part where they are installed; they take most of
 the time, so that ``--peers`` keeps their scores, and takes them from there the next time.
 """
@@ -45,16 +47,19 @@ import truths
 from napari_tractography.fields.peaks import KIND as PEAKS
 from napari_tractography.files.volume_files import save_volume
 from napari_tractography.maps.density import ends_by_reason
+from napari_tractography.model import purposes
 from napari_tractography.model.parameters import parameter_specs
 from napari_tractography.tracking.speed import machine
 from peers.mrtrix import run_tckgen
 
 ROOT = Path(__file__).resolve().parents[1]
 TUNED = Path(__file__).with_name("tuned.json")
+MEASURED = Path(purposes.__file__).with_name(purposes.MEASURED_FILE)
 N_SEEDS = 600
 SEED_RADIUS_MM = 0.001  # of the spheres that tckgen is given
 KINDS = (*truths.DRAWN_KINDS, "noisy", "scan", "peaks")
 ALIASES = {"csd": "csd20"}
+MEASURED_KINDS = ("csd20", "exact")
 
 # A contestant gets what was made of a truth; it may sit out.
 Contestant = Callable[[truths.Made], nt.Tractogram | None]
@@ -661,6 +666,28 @@ def page(found: Sequence[Found], command: str, options: argparse.Namespace) -> s
     )
 
 
+def shares_of(score: truths.Score) -> list[int]:
+    """Return valid and invalid ones, and what passes a lesion, in whole per cent."""
+    shares = [score.valid_share, score.invalid_share]
+    if score.met:
+        shares.append(score.passed / score.met)
+    return [round(100 * share) for share in shares]
+
+
+def write_measured(found: Sequence[Found]) -> None:
+    """Put what was measured in the place of what the file has of the same contestants."""
+    computer = machine()
+    day = datetime.date.today().isoformat()
+    where = f"{computer['processor'].strip()}, {computer['cores']} cores, {day}"
+    rows = json.loads(MEASURED.read_text("utf-8")) if MEASURED.exists() else {}
+    for label in dict.fromkeys(label for one in found for label in one.scores):
+        own = [one for one in found if label in one.scores]
+        shares = {f"{one.name}, {one.kind}": shares_of(one.scores[label]) for one in own}
+        rows[label] = {"where": where, "shares": shares}
+    lines = [f" {json.dumps(label)}: {json.dumps(rows[label])}" for label in sorted(rows)]
+    MEASURED.write_text("{\n" + ",\n".join(lines) + "\n}\n", "utf-8")
+
+
 def value_of(text: str) -> Any:
     """Return a value of the command line as a number, or as it is."""
     try:
@@ -688,8 +715,12 @@ def main() -> None:
     parser.add_argument("--page", type=Path, metavar="OUT.md", help="write a page")
     parser.add_argument("--peers", type=Path, metavar="FILE.json", help="keep others' scores")
     parser.add_argument("--tune", action="store_true", help=f"write tckgen's in {TUNED.name}")
+    parser.add_argument("--measured", action="store_true", help=f"write {MEASURED.name}")
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
     options = parser.parse_args()
+    if options.measured:
+        options.half, options.seeds, options.kinds = "B", purposes.MEASURED_SEEDS, MEASURED_KINDS
+        options.truths, options.set, options.repeats, options.at_ends = [], [], 1, False
     options.settings = {
         name: value_of(value) for name, _, value in (x.partition("=") for x in options.set)
     }
@@ -718,6 +749,8 @@ def main() -> None:
             if options.map:
                 print(f"{len(write_maps(one, options.map))} maps in {options.map}\n")
     print(summary(found))
+    if options.measured:
+        write_measured(found)
     if options.page:
         words = [
             f"--half {options.half}",

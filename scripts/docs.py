@@ -8,6 +8,7 @@ with 1 when a page is out of date or a link leads nowhere. Called by ``make docs
 from __future__ import annotations
 
 import argparse
+import functools
 import json
 import re
 import sys
@@ -22,6 +23,7 @@ from napari_tractography.files.formats import (
     read_tractogram_endings,
     tractogram_endings,
 )
+from napari_tractography.model import purposes
 from napari_tractography.model.algorithms import ALGORITHMS
 from napari_tractography.model.parameters import ParameterSpec, parameter_specs
 from napari_tractography.model.stop import StopReason
@@ -323,25 +325,103 @@ def panel_page() -> str:
 
 
 CONCEPTS = "docs/concepts.md"
-MEASURED_HEAD = "<!-- Written by `make docs` from model/purposes.py. -->\n"
+MEASURED_HEAD = "<!-- Written by `make docs` from model/purposes.py and model/measured.json. -->\n"
+
+
+TRUTH_WORDS = {
+    "crossing20": "crossing at 20 degrees",
+    "crossing30": "crossing at 30 degrees",
+    "crossing45": "crossing at 45 degrees",
+    "crossing60": "crossing at 60 degrees",
+    "crossing3": "three bundles that cross",
+    "kissing150": "kissing at 150 degrees",
+    "kissing90": "kissing at 90 degrees",
+    "fanning": "a fan",
+    "fanning3": "three fans",
+    "tee": "ends at the side of another bundle",
+}
+KIND_WORDS = {"exact": "lobes with some noise", "csd20": "CSD at SNR 20"}
+SETTING_WORDS = {
+    "in their lobe": "probabilistic",
+    "all lobes round": "probabilistic, not by roundness",
+    "of all lobes": "probabilistic, all lobes",
+    "keeps its side": "transport",
+    "turns in all lobes": "transport, in all lobes",
+}
+SHARES_HEAD = "| valid / invalid, % of streamlines |"
+MEASURED_WHERE = re.compile(
+    rf"(`{re.escape(purposes.MEASURED_BY)} --algorithms ([^`]*)`,) [^.]*?\d{{4}}-\d\d-\d\d"
+)
+
+
+def measured_cells(text: str) -> str:
+    """Return a text with the figures of its tables of truths as they were measured."""
+    truths = {}
+    for truth in purposes.measured()["probabilistic"].shares:
+        name, kind = truth.split(", ")
+        is_phantomas, name = name.startswith("phantomas-"), name.removeprefix("phantomas-")
+        words = f"{TRUTH_WORDS.get(name, name)}, {KIND_WORDS[kind]}"
+        truths[f"phantomas, {words}" if is_phantomas else words] = truth
+    columns: list[str] = []
+    lines = text.splitlines()
+    for i, line in enumerate(lines):
+        cells = [cell.strip() for cell in line.strip("|").split("|")]
+        if line.startswith(SHARES_HEAD) and set(cells[1:]) <= set(SETTING_WORDS):
+            columns = cells[1:]
+        elif not line.startswith("|"):
+            columns = []
+        elif columns and not line.startswith("|---"):
+            rows = [purposes.measured()[SETTING_WORDS[each]] for each in columns]
+            own = [row.shares[truths[cells[0]]] if cells[0] in truths else row.mean for row in rows]
+            n_fods = len(rows[0].shares)
+            name = cells[0] if cells[0] in truths else f"mean of {n_fods} FODs"
+            lines[i] = f"| {' | '.join([name, *map(str, own)])} |"
+    text = "\n".join(lines) + "\n"
+    return MEASURED_WHERE.sub(lambda m: f"{m[1]} {purposes.measured_where(*m[2].split())}", text)
+
+
+def measured_words(text: str) -> str:
+    """Return a text with the means that its sentences name as they were measured."""
+    means = {name: row.mean for name, row in purposes.measured().items()}
+    n_fods = len(purposes.measured()["probabilistic"].shares)
+    ours, theirs, transport = (means[x] for x in ("probabilistic", "tckgen iFOD1", "transport"))
+    floor = means["probabilistic, a floor of 0.1"]
+    tee = [
+        purposes.measured()[name].shares["tee, csd20"].valid
+        for name in ("probabilistic", "probabilistic, a floor of 0.1")
+    ]
+    for pattern, figures in (
+        (r"(?<=drawn )\d+ % are joined rightly and \d+ % wrongly", (ours.valid, ours.invalid)),
+        (r"(?<=iFOD1 joins )\d+ and \d+ %", (theirs.valid, theirs.invalid)),
+        (r"(?<=joins most, )\d+ and \d+ %", (transport.valid, transport.invalid)),
+        (r"\d+ % of streamlines are valid with it and \d+ %", (ours.valid, floor.valid)),
+        (r"\d+ and \d+ % where a bundle ends at", tee),
+        (r"(?<=as the mean of )\d+(?=\s+FODs)", (n_fods,)),
+    ):
+        text = re.sub(pattern, functools.partial(_with_figures, figures), text)
+    return text
+
+
+def _with_figures(figures: Sequence[int], found: re.Match[str]) -> str:
+    left = iter(figures)
+    return re.sub(r"\d+", lambda _: str(next(left)), found[0])
 
 
 def concepts_page() -> str:
     """Return docs/concepts.md with what was measured of the algorithms as it should be."""
-    from napari_tractography.model import purposes
-
-    before, _, rest = (ROOT / CONCEPTS).read_text("utf-8").partition(MEASURED_HEAD)
+    text = measured_words(measured_cells((ROOT / CONCEPTS).read_text("utf-8")))
+    before, _, rest = text.partition(MEASURED_HEAD)
     _, _, after = rest.partition(COLOURS_FOOT)
-    columns = " | ".join(purposes.MEASURED_COLUMNS)
     rows = [
-        f"| valid / invalid, % of streamlines | {columns} |",
-        "|---|" + "---:|" * len(purposes.MEASURED_COLUMNS),
-        *(f"| {' | '.join(row)} |" for row in purposes.MEASURED),
+        f"| valid / invalid, % of streamlines | {' | '.join(purposes.TABLE_HEADINGS)} |",
+        "|---|" + "---:|" * len(purposes.TABLE_HEADINGS),
+        *(f"| {' | '.join(row)} |" for row in purposes.measured_table()),
     ]
-    how = f"{purposes.MEASURED_HOW} ({purposes.MEASURED_WHERE}.)"
+    how = f"{purposes.MEASURED_HOW} ({purposes.measured_where()}, `{purposes.MEASURED_BY}`.)"
     table = "\n".join(rows)
     return (
-        f"{before}{MEASURED_HEAD}\n{how}\n\n{table}\n\n{purposes.READING}\n\n{COLOURS_FOOT}{after}"
+        f"{before}{MEASURED_HEAD}\n{how}\n\n{table}\n\n{purposes.reading()}\n\n"
+        f"{COLOURS_FOOT}{after}"
     )
 
 
@@ -379,7 +459,7 @@ def readme_page() -> str:
     measured = MEASURED.findall((ROOT / "docs" / "benchmarks.md").read_text("utf-8"))
     ratios = [round(float(ratio)) for ratio in measured]
     speed = f"{min(ratios)} to {max(ratios)} times as many steps a second"
-    return SPEED.sub(speed, readdressed((ROOT / "README.md").read_text("utf-8")))
+    return measured_words(SPEED.sub(speed, readdressed((ROOT / "README.md").read_text("utf-8"))))
 
 
 def citation_page() -> str:

@@ -343,10 +343,10 @@ def test_looking_ahead_is_of_no_effect_in_nearest_voxels():
 SIDE, ACROSS = np.array([1.0, 0.0, 0.0]), np.array([0.0, 1.0, 0.0])
 
 
-def fused(degrees: float) -> Fod:
-    """Two lobes in the plane of x and z, either so far from z, the same everywhere."""
-    angle = np.radians(degrees)
-    one, other = (mises_fisher(12.0, np.sin(a) * SIDE + np.cos(a) * UP) for a in (angle, -angle))
+def fused(degrees: float, middle: float = 0.0) -> Fod:
+    """Two lobes in the plane of x and z, either so far from what is `middle` degrees from z."""
+    angles = np.radians([middle + degrees, middle - degrees])
+    one, other = (mises_fisher(12.0, np.sin(a) * SIDE + np.cos(a) * UP) for a in angles)
     return homogeneous(lambda units: one(units) + other(units), side=9)
 
 
@@ -396,6 +396,23 @@ def test_the_roundness_of_a_lobe_is_that_of_its_second_derivatives(roundness):
     rest = settled(fod, aside(3.0), min_roundness=roundness)
     stays = side / across < roundness
     np.testing.assert_allclose(rest, aside(3.0) if stays else UP, atol=2e-3)
+
+
+def turning(rate: float) -> Fod:
+    """A wide lobe whose top turns along z, in the plane of its wide side, by so much a voxel."""
+    at_z = [fused(10.0, middle=np.degrees(rate * (z - 4))).coefficients[0, 0, 0] for z in range(9)]
+    return Fod(np.broadcast_to(np.array(at_z), (9, 9, 9, 45)), np.eye(4))
+
+
+@pytest.mark.parametrize(("rate", "follows"), [(0.35, True), (-0.3, True), (0.2, False)])
+def test_where_the_top_of_a_wide_lobe_turns_fast_a_line_follows_it(rate, follows):
+    """As one bundle does that bends; of two that cross the lobe hardly turns along the way."""
+    changes = {"step_mm": 0.1, "max_length_mm": 0.6}
+    found = settled(turning(rate), UP, min_roundness=0.8, **changes)
+    without = settled(turning(rate), UP, **changes)
+    angle, of_top = (np.arctan2(unit @ SIDE, unit @ UP) for unit in (found, without))
+    assert abs(of_top) > 0.09
+    assert angle == pytest.approx(of_top if follows else 0.0, abs=0.02)
 
 
 def test_in_a_round_lobe_all_is_as_without():

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from chi_square import ConeBins
 from plans import let_cross
-from test_langevin import ACROSS, SIDE, UP, aside, fused
+from test_langevin import ACROSS, SIDE, UP, aside, fused, turning
 from toys import tangents, unit_steps
 
 from napari_tractography.model.fod import Fod
@@ -210,6 +210,22 @@ def test_mirror_images_are_at_the_axis_not_at_the_direction(monkeypatch):
     assert abs(deviation(lambda first: axis)) < 3.0
     assert abs(deviation(lambda first: np.zeros(3))) > 6.0
     assert abs(deviation(lambda first: first)) > 6.0
+
+
+@pytest.mark.parametrize(("rate", "follows"), [(0.35, True), (-0.3, True), (0.2, False)])
+def test_where_the_top_of_a_wide_lobe_turns_fast_the_axis_follows_it(rate, follows):
+    """Lines are drawn about the axis: about the top without a roundness, about z where it stays."""
+    changes = {"step_mm": 0.1, "max_length_mm": 0.6, "n_steps": 6}
+    found, without = (
+        tracked(turning(rate), UP, 4000, min_roundness=r, **changes)[:, -1].mean(axis=0)
+        for r in (ROUNDNESS, 0.0)
+    )
+    angle, of_top = (np.arctan2(unit @ SIDE, unit @ UP) for unit in (found, without))
+    assert abs(of_top) > 0.05
+    if follows:
+        assert angle == pytest.approx(of_top, abs=0.02)
+    else:
+        assert abs(angle) < 0.5 * abs(of_top)
 
 
 def test_in_a_round_lobe_all_is_as_without_a_roundness():

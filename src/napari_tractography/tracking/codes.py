@@ -89,11 +89,12 @@ ASTRAY = np.float32(math.cos(math.radians(53.0)))
 STRIDE = np.float32(0.2)
 NO_SLOPE = np.float32(1e-30)  # what a slope and a bend are taken for that are 0
 # Of crossings, see cpu/crossings.py. What is known of a voxel: a bit for whether ways cross there,
-# and by how much its lobe is wider than asked for, in steps from AS_WIDE on, 0 where no ways go
-# through; and whether it is among crossings, neither of those before that was asked; or, from
-# NOT_SEEN on, no more than the number of the direction among `sphere_points` along which its FOD is
-# largest. Below these bits are numbers of such directions, too, from one bundle to the other: in
-# the first PLANE_BITS of where ways cross there, in the next of the crossings that it is among.
+# and by how much its lobe is wider than asked for, in steps from AS_WIDE on, 0 where the ratio of
+# no plane is above that of a straight bundle by WAY_EXCESS; and whether it is among crossings,
+# neither of those before that was asked; or, from NOT_SEEN on, no more than the number of the
+# direction among `sphere_points` along which its FOD is largest. Below these bits are numbers of
+# such directions, too, from one bundle to the other: in the first PLANE_BITS of where ways cross
+# there, in the next of the crossings that it is among.
 PLANE_BITS, WIDTH_BITS, AS_WIDE = 12, 24, 8
 PLANE, WIDTH, WAYS_CROSS = (1 << PLANE_BITS) - 1, 15 << WIDTH_BITS, 1 << 28
 OWN_BITS = WAYS_CROSS | WIDTH | PLANE
@@ -273,6 +274,7 @@ class Settings(NamedTuple):
     lobe_width: np.float32  # twice the sine of half that angle
     cone_width: np.float32  # and of half the cone's
     min_roundness: np.float32  # of a lobe along whose wide side lines turn
+    fastest_turn: np.float32  # rad per mm: of the top of a wide lobe, along that side
     adaptive: bool
     key_0: np.uint64
     key_1: np.uint64

@@ -56,6 +56,7 @@ ROLES = {
 }
 # How far ahead a line that is among crossings looks in their plane: further on is the other bundle.
 LOOK_IN_PLANE_VOXELS = 0.2
+FASTEST_TURN_PER_VOXEL = 0.25  # rad, as along an arc with a radius of four voxels
 RULES = dict(zip(INCLUDE_RULES, (codes.RULE_ALL, codes.RULE_ANY, codes.RULE_ORDERED), strict=True))
 
 
@@ -273,6 +274,7 @@ def kernel_settings(
         lobe_width=np.float32(2.0 * math.sin(0.5 * lobe)),
         cone_width=np.float32(2.0 * math.sin(0.5 * angle)),
         min_roundness=np.float32(min_roundness),
+        fastest_turn=np.float32(FASTEST_TURN_PER_VOXEL / voxel_mm),
         adaptive=parameters.adaptive and parameters.uses("adaptive"),
         key_0=np.uint64(parameters.random_seed & 0xFFFFFFFF),
         key_1=np.uint64(parameters.random_seed >> 32),

@@ -20,9 +20,12 @@ from ..codes import (
     SIXTEENTH,
     SOFTPLUS,
     STEEPEST,
+    STRIDE,
 )
 from .cells import HALF, ONE, ZERO
+from .lanes import N_LANES, load_some
 from .llvm import roots, select
+from .memory import store_to
 from .sphere.cones import falling, log_of_one_and
 from .sphere.evaluation import derivatives_of_some
 from .sphere.tangents import along_tangents, normalised, tangents, turn_of
@@ -173,6 +176,47 @@ def made_positive(settings, value, ga, gb, haa, hab, hbb, sa, sb):
         ga, gb = slope * ga, slope * gb
         sa, sb = slope * sa, slope * sb
     return value, ga, gb, haa, hab, hbb, sa, sb
+
+
+@inlined
+def stride(slope, bend):
+    """Return how far to turn along a principal axis of log f.
+
+    To the top, or uphill by STRIDE where that is further or there is none.
+    """
+    steep = select(slope < ZERO, ZERO - slope, slope)
+    far = STRIDE * (ZERO - bend)
+    size = select(far > steep, far, steep)
+    return STRIDE * slope / select(size > NO_SLOPE, size, NO_SLOPE)
+
+
+@inlined
+def tilted(vx, vy, vz, a, b, ax, ay, az, bx, by, bz):
+    """Return unit vectors turned along two tangents, by about a and b."""
+    x, y, z = vx + a * ax + b * bx, vy + a * ay + b * by, vz + a * az + b * bz
+    inverse = ONE / roots(x * x + y * y + z * z)
+    return inverse * x, inverse * y, inverse * z
+
+
+@inlined
+def top_turns(settings, state, first, where, known, step, up, x, y, z, ax, ay, az):
+    """Tell of CLIMBERS lanes where the top of the lobe turns fast along a tangent a.
+
+    Over the last step. Where two bundles cross at so small an angle that their lobes are one, its
+    top hardly turns along the way; where one bundle bends it turns as the bundle does. The top is
+    (x, y, z) now, by `up` along the tangent: by less than STRIDE, else it is not known. It is kept
+    for the next step where `where` is true.
+    """
+    tx = load_some(state.top, first)
+    ty = load_some(state.top, N_LANES + first)
+    tz = load_some(state.top, 2 * N_LANES + first)
+    known = known & (up * up < STRIDE * STRIDE)
+    store_to(state.top, first, select(where, select(known, x, ZERO), tx))
+    store_to(state.top, N_LANES + first, select(where, select(known, y, ZERO), ty))
+    store_to(state.top, 2 * N_LANES + first, select(where, select(known, z, ZERO), tz))
+    along = (x - tx) * ax + (y - ty) * ay + (z - tz) * az
+    most = settings.fastest_turn * step
+    return known & (tx * tx + ty * ty + tz * tz > ZERO) & (along * along > most * most)
 
 
 @inlined

@@ -134,6 +134,7 @@ class LaneState(NamedTuple):
     uy: np.ndarray
     uz: np.ndarray
     lobe: np.ndarray  # (15, N_LANES) float32: that it follows, see lobes.py
+    top: np.ndarray  # (3, N_LANES) float32: of a lobe a step ago; 0 where that is not known
     roundness: np.ndarray  # (N_LANES,) float32: of a lobe that does not count as wide
     plane: np.ndarray  # (3, N_LANES) float32: across the crossings around; zeros elsewhere
     looked_row: np.ndarray  # (N_LANES,) int32: where both were found, -1 before
@@ -251,6 +252,7 @@ def new_lane_state(
         start_direction=aligned((N_LANES, 3), np.float32),
         heading=aligned((3, N_LANES), np.float32),
         lobe=aligned((15, N_LANES), np.float32),
+        top=aligned((3, N_LANES), np.float32),
         plane=aligned((3, N_LANES), np.float32),
         looked_row=aligned(N_LANES, np.int32, -1),
         half_n_points=aligned((N_LANES, 2), np.int64),

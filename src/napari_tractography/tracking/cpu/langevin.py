@@ -10,7 +10,8 @@ log f is taken as the quadratic function of the tangent plane that its gradient 
 derivatives give, for which the dynamics is solved exactly: local linearisation (Ozaki, Statistica
 Sinica 2, 1992), stable for any step. The FOD is that at the beginning of the step.
 
-With `min_roundness`, transport does not turn along the wide side of a lobe, see `keeps_its_side`;
+With `min_roundness`, transport does not turn along the wide side of a lobe, see `keeps_its_side`,
+unless the top of that turns fast along the way, see `top_turns`;
 among crossings, see :mod:`.crossings`, that is the side in their plane, see `keeps_in_plane`.
 
 With `look_ahead`, f is that at x + look_ahead u, to first order: a turn by a small angle leads
@@ -46,6 +47,9 @@ from .drift import (
     keeps_in_plane,
     keeps_its_side,
     log_fod,
+    stride,
+    tilted,
+    top_turns,
     turned,
     turned_into_plane,
 )
@@ -142,6 +146,7 @@ def turn_some(field, settings, scratch, state, first, lanes, looks):
     pz = load_some(state.plane, 2 * N_LANES + first)
     n_parts, time = parts_of(settings.gamma * filled_some(settings.step), longest)
     low, turning, part = NONE, lanes, 0
+    before, tops, up, bends = load_some(state.step, first), (ux, uy, uz), ux, ux < ux
     while turning:
         stay()
         value, ax, ay, az, bx, by, bz, ga, gb, ha, hb, sa, sb = log_fod(
@@ -156,10 +161,17 @@ def turn_some(field, settings, scratch, state, first, lanes, looks):
                 where = some_booleans_of(lanes)
                 store_to(state.step, first, select(where, length, load_some(state.step, first)))
         turning &= bits_of(value > ZERO)
+        if part == 0 and settings.min_roundness > ZERO:
+            up, aside = stride(ga - sa, ha), stride(gb - sb, hb)
+            tops = tilted(ux, uy, uz, up, aside, ax, ay, az, bx, by, bz)
         among, ax, ay, az, bx, by, bz, ga, gb, ha, hb, sa = turned_into_plane(
             px, py, pz, ax, ay, az, bx, by, bz, ga, gb, ha, hb, sa, sb
         )
-        keeps = keeps_its_side(roundness, ga, ha, hb, sa) | (among & keeps_in_plane(ga, hb, sa))
+        if part == 0 and settings.min_roundness > ZERO:
+            where, known = some_booleans_of(lanes), (value > ZERO) & ~among
+            bends = top_turns(settings, state, first, where, known, before, up, *tops, ax, ay, az)
+        keeps = keeps_its_side(roundness, ga, ha, hb, sa) & ~bends
+        keeps = keeps | (among & keeps_in_plane(ga, hb, sa))
         sa = select(among, settings.look_in_plane * sa, sa)
         a = select(keeps, sa, ga) * growth(select(keeps, hb, ha), time)
         b = gb * growth(hb, time)

@@ -12,7 +12,8 @@ is wide in the plane of both, and across it as narrow as that of one bundle. Wit
 `see_lobes` sees that by the second derivatives of log f along the axis, see `keeps_its_side`. There
 the axis keeps its place along the tangent by which the lobe is wide, since nothing else tells which
 of the two bundles the line follows, and directions are drawn from a strip of the cone across that
-tangent. In all else the axis turns to the top of the lobe, by Newton's method.
+tangent. In all else the axis turns to the top of the lobe, by Newton's method; so it does where the
+top turns fast along the way, as that of one bundle which bends does, see `top_turns`.
 
 Among crossings, see :mod:`.crossings`, that tangent is in their plane, whatever the derivatives
 say: in a scan with noise they do not tell. Along it the axis turns to where the FOD is larger a
@@ -28,10 +29,10 @@ from __future__ import annotations
 import numpy as np
 
 from ...runtime.compiling import inlined, kept
-from ..codes import ASTRAY, BULGE, LOBE_PROPOSALS, NO_SLOPE, STRIDE, UNIT_20
+from ..codes import ASTRAY, BULGE, LOBE_PROPOSALS, NO_SLOPE, UNIT_20
 from .cells import slopes_in_space
 from .crossings import see_roundness
-from .drift import keeps_its_side, made_positive
+from .drift import keeps_its_side, made_positive, stride, tilted, top_turns
 from .lanes import CLIMBERS, N_LANES, booleans_of, load, load_from, load_some, some_booleans_of
 from .llvm import as_ints, bits_of, roots, select, to_floats
 from .memory import stay, store_to
@@ -55,6 +56,8 @@ def begin_lobe(state, lane):
     state.lobe[3, lane] = state.ux[lane]
     state.lobe[4, lane] = state.uy[lane]
     state.lobe[5, lane] = state.uz[lane]
+    for axis in range(3):
+        state.top[axis, lane] = ZERO
 
 
 @kept
@@ -131,19 +134,24 @@ def see_some(field, settings, scratch, state, first, lanes, looking):
         cosine * bz - sine * az,
     )
     ga, gb = cosine * ga + sine * gb, cosine * gb - sine * ga
-    wide = known & (among | keeps_its_side(load_some(state.roundness, first), ga, ha, hb, zero))
+    up, aside = stride(value * ga, ha), stride(value * gb, hb)
+    tx, ty, tz = tilted(vx, vy, vz, up, aside, ax, ay, az, bx, by, bz)
+    bends = top_turns(
+        settings, state, first, where, known & ~among, settings.step, up, tx, ty, tz, ax, ay, az
+    )
+    keeps = keeps_its_side(load_some(state.roundness, first), ga, ha, hb, zero) & ~bends
+    wide = known & (among | keeps)
     half = select(among, HALF * settings.lobe_width, settings.lobe_width)
     store_strips(settings, state, first, where, wide, half, vx, vy, vz, ax, ay, az)
     seen = cosine * sa + sine * sb
-    a, b = stride(value * select(wide, seen, ga), select(wide, hb, ha)), stride(value * gb, hb)
-    nx, ny, nz = vx + a * ax + b * bx, vy + a * ay + b * by, vz + a * az + b * bz
-    inverse = ONE / roots(nx * nx + ny * ny + nz * nz)
+    a = select(wide, stride(value * seen, hb), up)
+    nx, ny, nz = tilted(vx, vy, vz, a, aside, ax, ay, az, bx, by, bz)
     store_some(state, AXIS + first, where, vx)
     store_some(state, AXIS + N_LANES + first, where, vy)
     store_some(state, AXIS + 2 * N_LANES + first, where, vz)
-    store_some(state, NEXT + first, where & known, inverse * nx)
-    store_some(state, NEXT + N_LANES + first, where & known, inverse * ny)
-    store_some(state, NEXT + 2 * N_LANES + first, where & known, inverse * nz)
+    store_some(state, NEXT + first, where & known, nx)
+    store_some(state, NEXT + N_LANES + first, where & known, ny)
+    store_some(state, NEXT + 2 * N_LANES + first, where & known, nz)
     store_some(state, ALONG + first, where, select(known, value, ZERO))
 
 
@@ -167,18 +175,6 @@ def principal_axes(haa, hab, hbb):
     turned, mean = across < ZERO, HALF * (haa + hbb)
     cosine, sine = select(turned, other, long), select(turned, sign, short)
     return cosine, sine, mean + HALF * size, mean - HALF * size
-
-
-@inlined
-def stride(slope, bend):
-    """Return how far to turn along a principal axis of log f.
-
-    To the top, or uphill by STRIDE where that is further or there is none.
-    """
-    steep = select(slope < ZERO, ZERO - slope, slope)
-    far = STRIDE * (ZERO - bend)
-    size = select(far > steep, far, steep)
-    return STRIDE * slope / select(size > NO_SLOPE, size, NO_SLOPE)
 
 
 @inlined

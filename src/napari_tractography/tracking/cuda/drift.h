@@ -119,6 +119,42 @@ DEVICE LogFod log_fod(const Settings& settings, const AnyFod& fod, float ux, flo
     return along_axes(value, slopes, sa, sb, t);
 }
 
+// How far to turn along a principal axis: to the top, or uphill by STRIDE where that is further.
+DEVICE float stride(float slope, float bend)
+{
+    float steep = fabsf(slope), far = STRIDE * (0.0f - bend);
+    float size = far > steep ? far : steep;
+    return STRIDE * slope / (size > NO_SLOPE ? size : NO_SLOPE);
+}
+
+// A unit vector turned along two tangents, by about a and b.
+DEVICE Vector tilted(float ux, float uy, float uz, float a, float b, const Vector& first,
+                     const Vector& second)
+{
+    float x = ux + a * first.x + b * second.x, y = uy + a * first.y + b * second.y;
+    float z = uz + a * first.z + b * second.z;
+    float inverse = 1.0f / root(x * x + y * y + z * z);
+    Vector v = {inverse * x, inverse * y, inverse * z};
+    return v;
+}
+
+// Tell whether the top of the lobe, now at `top`, `up` along a tangent, has turned fast along that over
+// the last step; see top_turns() of cpu/drift.py.
+DEVICE bool top_turns(const Settings& settings, bool known, float step, float up, const Vector& top,
+                      const Vector& tangent)
+{
+    known = known && up * up < STRIDE * STRIDE;
+    float(*tops)[N_LANES] = common().lobe.top;
+    int lane = lane_of();
+    float x = tops[0][lane], y = tops[1][lane], z = tops[2][lane];
+    tops[0][lane] = known ? top.x : 0.0f;
+    tops[1][lane] = known ? top.y : 0.0f;
+    tops[2][lane] = known ? top.z : 0.0f;
+    float along = (top.x - x) * tangent.x + (top.y - y) * tangent.y + (top.z - z) * tangent.z;
+    float most = settings.fastest_turn * step;
+    return known && x * x + y * y + z * z > 0.0f && along * along > most * most;
+}
+
 // Tell whether a lobe is so wide that a direction keeps its place along its wide side; see
 // keeps_its_side() of cpu/drift.py.
 DEVICE bool keeps_its_side(float roundness, float ga, float ha, float hb, float sa)

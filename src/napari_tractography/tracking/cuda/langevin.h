@@ -39,6 +39,7 @@ DEVICE int langevin_direction(const Field& field, const Settings& settings,
         state.task = WEIGH;
         return AGAIN;
     }
+    float before = state.step;
     state.step = settings.adaptive ? adaptive_step(settings, f) : settings.step;
     float left = settings.gamma * state.step;
     float longest = LONGEST_PART;
@@ -52,14 +53,20 @@ DEVICE int langevin_direction(const Field& field, const Settings& settings,
     float roundness = roundness_at(field, settings, interpolant);
     Vector plane = plane_at(field, settings, interpolant);
     float time = left / (float)(n_parts > 1 ? n_parts : 1);
+    bool bends = false;
 #pragma unroll 1
     for (int part = 0; part < n_parts; part++) {
         if (part) {
             f = log_fod(settings, own_fod(), ux, uy, uz, s);
             if (!(f.value > 0.0f)) break;
         }
+        Vector a_axis = {f.ax, f.ay, f.az}, b_axis = {f.bx, f.by, f.bz};
+        float up = stride(f.ga - f.sa, f.ha), aside = stride(f.gb - f.sb, f.hb);
+        Vector top = tilted(ux, uy, uz, up, aside, a_axis, b_axis);
         bool among = turn_into_plane(plane, f);
-        bool keeps = keeps_its_side(roundness, f.ga, f.ha, f.hb, f.sa) ||
+        if (part == 0 && settings.min_roundness > 0.0f)
+            bends = top_turns(settings, !among, before, up, top, Vector{f.ax, f.ay, f.az});
+        bool keeps = (!bends && keeps_its_side(roundness, f.ga, f.ha, f.hb, f.sa)) ||
                      (among && keeps_in_plane(f.ga, f.hb, f.sa));
         if (among) f.sa = settings.look_in_plane * f.sa;
         float a = (keeps ? f.sa : f.ga) * growth(keeps ? f.hb : f.ha, time);

@@ -42,14 +42,6 @@ DEVICE void put_strip(int lane, const Strip& strip)
     lobe.strip[3][lane] = strip.width;
 }
 
-// How far to turn along a principal axis: to the top, or uphill by STRIDE where that is further.
-DEVICE float stride(float slope, float bend)
-{
-    float steep = fabsf(slope), far = STRIDE * (0.0f - bend);
-    float size = far > steep ? far : steep;
-    return STRIDE * slope / (size > NO_SLOPE ? size : NO_SLOPE);
-}
-
 // How to turn two tangents to the principal axes of second derivatives, and those there; along the
 // first axis they are larger.
 struct Principal {
@@ -182,16 +174,18 @@ DEVICE void see_lobe(const Field& field, const Settings& settings, const Interpo
         Vector wide_axis = {c * t.ax + e * t.bx, c * t.ay + e * t.by, c * t.az + e * t.bz};
         Vector other = {c * t.bx - e * t.ax, c * t.by - e * t.ay, c * t.bz - e * t.az};
         float ga = c * s.ga + e * s.gb, gb = c * s.gb - e * s.ga;
-        bool wide = among || keeps_its_side(roundness, ga, p.ha, p.hb, 0.0f);
+        float up = stride(value * ga, p.ha), aside = stride(value * gb, p.hb);
+        Vector top = tilted(v.x, v.y, v.z, up, aside, wide_axis, other);
+        bool bends = top_turns(settings, !among, settings.step, up, top, wide_axis);
+        bool wide = among || (!bends && keeps_its_side(roundness, ga, p.ha, p.hb, 0.0f));
         float half = among ? 0.5f * settings.lobe_width : settings.lobe_width;
         if (wide) strip = strip_of(settings, half, Vector{state.ux, state.uy, state.uz}, v, wide_axis);
         float seen = c * sa + e * sb;
-        float a = stride(value * (wide ? seen : ga), wide ? p.hb : p.ha);
-        float b = stride(value * gb, p.hb);
-        float x = v.x + a * wide_axis.x + b * other.x, y = v.y + a * wide_axis.y + b * other.y;
-        float z = v.z + a * wide_axis.z + b * other.z;
-        float inverse = 1.0f / root(x * x + y * y + z * z);
-        put_lanes(lobe.next, lane, inverse * x, inverse * y, inverse * z);
+        float a = wide ? stride(value * seen, p.hb) : up;
+        Vector next = tilted(v.x, v.y, v.z, a, aside, wide_axis, other);
+        put_lanes(lobe.next, lane, next.x, next.y, next.z);
+    } else {
+        put_lanes(lobe.top, lane, 0.0f, 0.0f, 0.0f);
     }
     put_strip(lane, strip);
 }

@@ -104,6 +104,7 @@ struct Settings {
     float lobe_width;   // twice the sine of half that angle
     float cone_width;   // and of half the cone's
     float min_roundness;  // of a lobe along whose wide side lines turn
+    float fastest_turn;   // rad per mm: of the top of a wide lobe, along that side
     int adaptive;
     unsigned int key_0;
     unsigned int key_1;
@@ -309,6 +310,7 @@ struct Lobe {
     float next[3][N_LANES];   // the axis of the next step
     float along[N_LANES];     // the FOD along the axis
     float strip[4][N_LANES];  // of the cone, see Strip
+    float top[3][N_LANES];    // of the lobe a step ago; zeros where that is not known
 };
 
 // What the lanes of a warp have in common.
@@ -353,6 +355,9 @@ DEVICE void begin_lobe(const StreamlineState& state)
     lobe.next[0][lane] = state.ux;
     lobe.next[1][lane] = state.uy;
     lobe.next[2][lane] = state.uz;
+    lobe.top[0][lane] = 0.0f;
+    lobe.top[1][lane] = 0.0f;
+    lobe.top[2][lane] = 0.0f;
 }
 
 // Let a seed have no streamline.

@@ -140,7 +140,7 @@ DEVICE void begin_half(const Settings& settings, const Regions& regions, const B
     float sign = half == 0 ? 1.0f : -1.0f;
     face(state, sign * start[0], sign * start[1], sign * start[2]);
     head_on(state);
-    if (settings.lobe_cosine > 0.0f) begin_lobe(state);
+    if (settings.lobe_cosine > 0.0f || settings.min_roundness > 0.0f) begin_lobe(state);
     state.purpose = half == 0 ? PURPOSE_FORWARD : PURPOSE_BACKWARD;
     state.step = settings.step;
     state.length = 0.0f;
@@ -317,7 +317,7 @@ DEVICE void end_half(const Settings& settings, const Regions& regions, const Bat
             state.until = settings.record_every - state.steps % settings.record_every;
             state.n_proposals = 0;
             state.weighed = state.looked = false;
-            if (settings.lobe_cosine > 0.0f) begin_lobe(state);
+            if (settings.lobe_cosine > 0.0f || settings.min_roundness > 0.0f) begin_lobe(state);
             if (!settings.endpoints)
                 keep_only(batch, state, state.steps / settings.record_every);
             return go_on(state);

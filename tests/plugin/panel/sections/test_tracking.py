@@ -14,7 +14,7 @@ from qtpy.QtWidgets import QDialog, QLabel
 from napari_tractography.model.fod import Fod
 from napari_tractography.model.parameters import TrackingParameters
 from napari_tractography.model.phantoms import make_phantom
-from napari_tractography.model.purposes import MEASURED
+from napari_tractography.model.purposes import measured_table
 from napari_tractography.plugin.panel.sections.tracking import NONE_SUITED, NOT_SUITED
 from napari_tractography.plugin.panel.widgets.controls import label_of
 
@@ -68,7 +68,7 @@ def test_an_algorithm_is_chosen_by_what_it_is_for_and_the_figures_are_a_click_aw
     panel.tracking.purposes.figures.click()
     (dialog,) = panel.tracking.purposes.findChildren(QDialog)
     shown = " ".join(each.text() for each in dialog.findChildren(QLabel))
-    for name, *figures in MEASURED:
+    for name, *figures in measured_table():
         assert name in shown
         assert all(figure in shown for figure in figures)
     dialog.close()

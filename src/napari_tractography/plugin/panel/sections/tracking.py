@@ -65,12 +65,12 @@ def measured_dialog(parent: QWidget) -> QDialog:
     )
     own = {each.algorithm for each in PURPOSES}
     lines = [
-        _line("th", "valid / invalid, %", purposes.MEASURED_COLUMNS),
-        *(_line("th" if n in own else "td", n, cells) for n, *cells in purposes.MEASURED),
+        _line("th", "valid / invalid, %", purposes.TABLE_HEADINGS),
+        *(_line("th" if n in own else "td", n, cells) for n, *cells in purposes.measured_table()),
     ]
     table = QLabel(f"<table cellpadding=4>{''.join(lines)}</table>")
-    where = purposes.MEASURED_WHERE.replace("`", "")
-    how = wrapped(f"{purposes.READING}<br><br>{purposes.MEASURED_HOW} ({where})")
+    where = f"{purposes.measured_where()}, {purposes.MEASURED_BY}"
+    how = wrapped(f"{purposes.reading()}<br><br>{purposes.MEASURED_HOW} ({where})")
     layout = stack(dialog, wrapped(f"<ul>{for_what}</ul>"), table, how, spacing=8)
     layout.setContentsMargins(12, 12, 12, 12)
     return dialog
