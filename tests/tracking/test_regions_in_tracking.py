@@ -10,10 +10,13 @@ import numpy as np
 import pytest
 from toys import POLE, SKEWED, random_fod, straight_fod
 
+from napari_tractography.cli.flags import REGION_FLAGS
+from napari_tractography.cli.select import ROLES
 from napari_tractography.errors import InvalidParameterError
 from napari_tractography.geometry.directions import direction_set
 from napari_tractography.model.parameters import TrackingParameters
 from napari_tractography.model.regions import Region
+from napari_tractography.model.roles import ROLE_HELP
 from napari_tractography.model.seeds import Seeds
 from napari_tractography.model.stop import StopReason
 from napari_tractography.tracking.codes import MAX_INCLUDES
@@ -150,6 +153,17 @@ def test_a_line_tracked_one_way_needs_one_end_region(direction, z):
     other = 33 - z
     line = corridor(regions=[ball(other, "end")], direction=direction)
     assert line.tally == {StopReason.NOT_ENDED: 1}
+
+
+def test_what_an_end_region_asks_of_a_line_tracked_one_way_is_said_where_it_is_chosen():
+    """The tracker asks it of the tracked end, and selecting of both, the seed's too."""
+    end = ball(30, "end")
+    line = corridor(regions=[end], direction="forward")
+    assert not len(line.select(regions=[end]))
+    assert len(line.select(regions=[end, ball(10, "end")])) == 1  # where the seed lies
+    assert "tracked end" in ROLE_HELP["end"]
+    assert "--direction forward" in REGION_FLAGS["end"]
+    assert "one way" in ROLES["end"]
 
 
 def test_stopping_before_the_end_region_discards():

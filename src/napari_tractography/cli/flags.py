@@ -41,8 +41,8 @@ REGION_FLAGS = {
     "include": "streamlines must pass here; may be repeated",
     "exclude": "streamlines that enter are discarded; may be repeated",
     "stop": "streamlines that enter stop there; may be repeated",
-    "end": "streamlines that enter stop there, those that end elsewhere are discarded; "
-    "may be repeated",
+    "end": "streamlines that enter stop there, those of which a tracked end lies elsewhere are "
+    "discarded, so that with --direction forward the seed may lie anywhere; may be repeated",
     "resect": "a cavity, which is recorded in the recipe and changes no streamline, see `resect`; "
     "may be repeated",
 }

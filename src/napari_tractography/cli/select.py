@@ -30,7 +30,8 @@ if TYPE_CHECKING:
 ROLES = {
     "include": "streamlines that pass here; may be repeated",
     "exclude": "no streamlines that pass here; may be repeated",
-    "end": "streamlines with both ends in such regions; may be repeated",
+    "end": "streamlines with both ends in such regions, also where one is the seed of a streamline "
+    "that was tracked one way; may be repeated",
 }
 
 

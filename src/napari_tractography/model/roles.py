@@ -8,7 +8,8 @@ ROLE_HELP = {
     "include": "Streamlines must pass here; by the rule, through all, any, or all in order.",
     "exclude": "Streamlines that enter are discarded.",
     "stop": "Streamlines that enter stop there.",
-    "end": "Streamlines that enter stop there, and those that end elsewhere are discarded.",
+    "end": "Streamlines that enter stop there, and those of which a tracked end lies elsewhere are "
+    "discarded.",
     "resect": "A cavity: says which streamlines would be lost, and changes none. Research only.",
 }
 INCLUDE_RULES = ("all", "any", "ordered")

@@ -405,6 +405,8 @@ class Tractogram(Outcome):
         ----------
         regions : sequence of Region
             With the roles include, exclude and end, which asks that both ends lie in end regions.
+            The tracker asks it of the ends that it tracked, so that of streamlines that were
+            tracked one way fewer are found here.
         include_rule : str
             "all" include regions, "any", or all "ordered" as listed, from one end to the other.
         length_mm, weight : (least, most), optional
