@@ -282,6 +282,9 @@ WRONG = {
     "folder without a cluster": (
         [*TRACK, "--seed-fod", "--cluster-folder", "."], ["--cluster-folder . is for a cluster"]
     ),
+    "cluster without an address": (
+        [*TRACK, "--seed-fod", "--cluster", "here"], ["--cluster = 'here' is no address"]
+    ),
     "coherence of an image": (["coherence", "3d.nii"], ["has shape"]),
     "replay of something else": (["replay", "other.json"], ["other.json is no recipe"]),
     "selection from nothing": (["select", "absent.tck", "-o", "x.tck"], ["absent.tck"]),

@@ -189,8 +189,9 @@ def test_replay_in_one_other_fod_takes_its_warp(
         ("--invert-warp", "--invert-warp has no effect without --warp"),
         ("--fsl-ref fod.nii.gz", "--fsl-ref has no effect without --warp"),
         ("--to-template template.nii.gz", "--to-template template.nii.gz has no effect without"),
-        ("--warp warp.nii.gz --warp-kind fsl", "-ref and -in"),
-        ("--warp warp.nii.gz --warp-kind spm", "unknown"),
+        ("--warp-kind fsl", "--warp-kind has no effect without --warp"),
+        ("--warp warp.nii.gz --warp-kind fsl", "give --fsl-ref = IMAGE and --fsl-in = IMAGE"),
+        ("--warp warp.nii.gz --warp-kind spm", "The kind 'spm' of a warp is unknown"),
         ("--warp gone.nii.gz", "gone.nii.gz"),
     ],
 )

@@ -212,7 +212,7 @@ def test_a_field_of_fnirt(ref: Grid, moving: Grid, is_relative: bool) -> None:
 
 def test_what_fsl_lacks_is_said() -> None:
     write_flirt("f.mat", TURN, REFERENCE, MOVING)
-    with pytest.raises(InvalidParameterError, match="fsl_ref and fsl_in"):
+    with pytest.raises(InvalidParameterError, match="fsl_ref = IMAGE and fsl_in = "):
         nt.load_warp("f.mat")
     image(REFERENCE, np.zeros((*REFERENCE.shape, 3)), "coefficients.nii.gz", 2007)
     with pytest.raises(FileError, match="fnirtfileutils"):

@@ -51,7 +51,7 @@ SPELT = {
     **{
         name: f"--{name.replace('_', '-')}"
         for name in (
-            "axes", "backend", "basis", "dtype", "every", "fsl_in", "fsl_ref", "frame",
+            "axes", "backend", "basis", "cluster", "dtype", "every", "fsl_in", "fsl_ref", "frame",
             "include_rule", "kind", "max_seeds", "memory_limit", "min_streamlines", "order",
             "select", "theme", "weights",
         )
@@ -216,8 +216,8 @@ def warp_source(
     from ..recipes.warp_sources import WarpSource
 
     if not options.warp:
-        for flag in ("--invert-warp", "--fsl-ref", "--fsl-in"):
-            if getattr(options, flag[2:].replace("-", "_")):
+        for flag in ("--invert-warp", "--fsl-ref", "--fsl-in", "--warp-kind"):
+            if getattr(options, flag[2:].replace("-", "_")) not in (None, False, AUTO):
                 raise InvalidParameterError(
                     f"{flag} has no effect without --warp; give --warp too."
                 )

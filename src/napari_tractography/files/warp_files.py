@@ -73,7 +73,7 @@ def load_warp(
     file = existing_file(path)
     if kind not in (AUTO, *KINDS):
         raise InvalidParameterError(
-            f"kind = {kind!r} of a warp is unknown; choose {AUTO} or one of {', '.join(KINDS)}."
+            f"The kind {kind!r} of a warp is unknown; choose {AUTO} or one of {', '.join(KINDS)}."
         )
     is_image = has_ending(file, [end for form in volume_formats() for end in form.endings])
     if kind == AUTO:
@@ -82,8 +82,8 @@ def load_warp(
     if kind == "fsl":
         if fsl_ref is None or fsl_in is None:
             raise InvalidParameterError(
-                f"{file} is FSL's, and depends on two images; give those that were -ref and -in "
-                "when it was made (fsl_ref and fsl_in)."
+                f"{file} is FSL's, and depends on two images; give fsl_ref = IMAGE and fsl_in = "
+                "IMAGE, those that were -ref and -in when it was made."
             )
         grids = _grid(fsl_ref), _grid(fsl_in)
     try:
