@@ -19,6 +19,7 @@ import napari_tractography as nt
 from napari_tractography.cli import main
 from napari_tractography.cli.command import make_parser
 from napari_tractography.cli.flags import SPELT, count, in_flags
+from napari_tractography.files.formats import listed, tractogram_endings
 from napari_tractography.files.paths import with_home
 from napari_tractography.version import __version__
 
@@ -88,6 +89,17 @@ def test_flags_that_stand_for_arguments_are_there(capsys: pytest.CaptureFixture[
             main([command, "--help"])
     told = capsys.readouterr().out
     assert [flag for flag in SPELT.values() if f"{flag} " not in told] == []
+
+
+@pytest.mark.parametrize("command", ["track", "replay"])
+def test_the_help_names_the_endings_that_are_written(
+    capsys: pytest.CaptureFixture[str], command: str
+) -> None:
+    with pytest.raises(SystemExit):
+        main([command, "--help"])
+    told = " ".join(capsys.readouterr().out.split())
+    assert f"tractogram to write: {listed(tractogram_endings())}" in told
+    assert ".vtp" not in told
 
 
 @pytest.mark.parametrize("command", COMMANDS)

@@ -19,6 +19,7 @@ from ..files.formats import (
     has_ending,
     listed,
     read_tractogram_endings,
+    tractogram_endings,
     written_volume_endings,
 )
 from ..files.paths import with_home
@@ -73,9 +74,14 @@ NUMBERS = r"[-+.\d\s]+(,[-+.\d\s]*)+"  # meant for those of a sphere, however ma
 ARGUMENT = r"(?<![\w./\\'\"-])[a-z]+(?:_[a-z]+)*(?= ?= ?\S| must be of type )"
 
 
-def tractogram_help(what: str = "tractogram") -> str:
-    """Return the help of a tractogram: which endings it may have."""
-    return f"{what}: {listed(read_tractogram_endings())}"
+def tractogram_help() -> str:
+    """Return the help of a tractogram to read: which endings it may have."""
+    return f"tractogram: {listed(read_tractogram_endings())}"
+
+
+def written_help() -> str:
+    """Return the help of a tractogram to write: which endings it may have."""
+    return f"tractogram to write: {listed(tractogram_endings())}"
 
 
 def weights_help() -> str:

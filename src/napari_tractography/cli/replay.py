@@ -26,8 +26,8 @@ from .flags import (
     add_path,
     add_warp,
     execution_of,
-    tractogram_help,
     warp_source,
+    written_help,
 )
 from .progress import made_bundle, print_result, track_with_progress
 from .subjects import TABLE, fod_source, made_folder, replay_subjects, sidecar_path
@@ -62,8 +62,7 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
         parser,
         "-o --out",
         "OUT",
-        f"of a recipe: {tractogram_help('tractogram to write')}; of a project: folder for "
-        "a tractogram of each bundle",
+        f"of a recipe: {written_help()}; of a project: folder for a tractogram of each bundle",
     )
     parser.add_argument(
         "--format",

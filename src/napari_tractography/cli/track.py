@@ -34,9 +34,9 @@ from .flags import (
     region_source,
     region_sources,
     sphere_numbers,
-    tractogram_help,
     warn_of_reading,
     warp_source,
+    written_help,
 )
 from .progress import chunks_with_progress, print_result
 
@@ -64,7 +64,7 @@ DESCRIPTION = (
 def add_flags(parser: argparse.ArgumentParser) -> None:
     """Add the flags of the sub-command."""
     add_fod(parser)
-    add_path(parser, "-o --out", "OUT", tractogram_help("tractogram to write"), required=True)
+    add_path(parser, "-o --out", "OUT", written_help(), required=True)
     parser.add_argument(
         "--dtype",
         default=FLOAT32,
