@@ -8,9 +8,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from trx.trx_file_memmap import load as load_trx_python
 
 from napari_tractography.errors import FileError
 from napari_tractography.files import trx
+from napari_tractography.files.streamline_data import StreamlineData
 from napari_tractography.files.weights import columns_of, load_weights
 from napari_tractography.streamlines.tractogram import Tractogram, load_tractogram
 
@@ -90,6 +92,37 @@ def test_arrays_of_another_size_are_refused(
     path = changed(tmp_path / "t.trx", members, without)
     with pytest.raises(FileError, match=r"t\.trx is truncated or corrupt"):
         load_tractogram(path)
+
+
+def test_values_of_other_files_come_back_whatever_their_bytes_names_and_shapes(
+    tmp_path: Path,
+) -> None:
+    """As .vtk files have them: big-endian, several by several values, names with any letters."""
+    values = np.array([0.25, 0.5], ">f4")
+    tensors = np.arange(20.0).reshape(5, 2, 2)
+    data = StreamlineData(
+        {"fa.2": values, "a/b": values, ".50%": values},
+        {"tensor": tensors},
+        {"CST/left.3": np.array([1])},
+        {"CST/left.3": {"rgb.4": np.array([1, 2, 3], np.uint8), "p": np.array(0.5, ">f8")}},
+    )
+    lines = Tractogram.from_streamlines(LINES)
+    path = tmp_path / "t.trx"
+    Tractogram(lines.points, lines.offsets, data=data).save(path)
+    back = load_tractogram(path).data
+    for name in data.per_streamline:
+        assert back.per_streamline[name].ravel().tolist() == [0.25, 0.5]
+        assert load_weights(path, name).tolist() == [0.25, 0.5]
+    assert np.array_equal(back.per_point["tensor"], tensors.reshape(5, 4))
+    assert back.groups["CST/left.3"].tolist() == [1]
+    assert back.per_group["CST/left.3"]["rgb.4"].tolist() == [[1, 2, 3]]
+    assert back.per_group["CST/left.3"]["p"].tolist() == [[0.5]]
+    other = load_trx_python(str(path))
+    found = {name: np.array(found).ravel() for name, found in other.data_per_streamline.items()}
+    assert found["fa%2E2"].tolist() == found["a%2Fb"].tolist() == [0.25, 0.5]
+    assert np.array_equal(other.data_per_vertex["tensor"].get_data(), tensors.reshape(5, 4))
+    assert other.groups["CST%2Fleft%2E3"].tolist() == [1]
+    other.close()
 
 
 def test_values_that_are_no_numbers_are_named(

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 from ..errors import FileError
 from .damage import telling
 from .paths import check_apart, written_whole
+from .streamline_data import quoted, unquoted
 from .track_header import track_header
 
 if TYPE_CHECKING:
@@ -88,7 +89,7 @@ def written_beside(streamlines: StreamlineArrays, path: Path, timestamp: str) ->
     Raises FileError when one cannot be written, or two have one name.
     """
     columns = [
-        (path.with_name(f"{_stem(path)}.{_quoted(name)}{part}{ending}"), column)
+        (path.with_name(f"{_stem(path)}.{quoted(name, REFUSED)}{part}{ending}"), column)
         for ending, named in _held(streamlines).items()
         for name, of in named.items()
         for part, column in _columns(of)
@@ -171,12 +172,12 @@ def _files_beside(path: Path) -> Iterator[tuple[Path, str]]:
     for file_name, file in sorted(there.items()):
         if not (file_name.startswith(f"{stem}.") and file_name.endswith((SCALARS, TEXT))):
             continue
-        quoted = file_name[len(stem) + 1 : -len(TEXT)]
-        parts = quoted.split(".")
+        name = file_name[len(stem) + 1 : -len(TEXT)]
+        parts = name.split(".")
         others = (f"{stem}.{'.'.join(parts[:n])}.tck" for n in range(1, len(parts)))
         # Those of bundle.left.tck are not those of bundle.tck.
-        if quoted and file.is_file() and not any(other in there for other in others):
-            yield file, re.sub("%([0-9A-F]{2})", lambda found: chr(int(found[1], 16)), quoted)
+        if name and file.is_file() and not any(other in there for other in others):
+            yield file, unquoted(name)
 
 
 def _read_scalars(path: Path, offsets: NDArray[np.int64], timestamp: str) -> NDArray[np.floating]:
@@ -220,8 +221,3 @@ def _read_text(path: Path, timestamp: str) -> NDArray[Any] | None:
 def _stem(path: Path) -> str:
     """Return the name of a .tck file, or a .tck.gz file, without its ending."""
     return re.sub(r"\.tck(\.gz)?$", "", path.name, flags=re.IGNORECASE)
-
-
-def _quoted(name: str) -> str:
-    """Return a name without what file systems refuse; what is replaced can be told again."""
-    return re.sub(REFUSED, lambda found: f"%{ord(found[0]):02X}", name)

@@ -6,6 +6,7 @@ Held by :class:`.StreamlineArrays` and by tractograms.
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -62,6 +63,19 @@ class StreamlineData:
 
 
 NO_DATA = StreamlineData()
+
+
+def quoted(name: str, refused: str) -> str:
+    """Return the name of values as a part of a file's, without the characters of a pattern.
+
+    What is replaced is found again by :func:`unquoted`.
+    """
+    return re.sub(refused, lambda found: f"%{ord(found[0]):02X}", name)
+
+
+def unquoted(text: str) -> str:
+    """Return the name that :func:`quoted` was given."""
+    return re.sub("%([0-9A-F]{2})", lambda found: chr(int(found[1], 16)), text)
 
 
 def joined_data(parts: Sequence[StreamlineData], n_streamlines: Sequence[int]) -> StreamlineData:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import FileError
 from .description import FLOAT16, FLOAT32, TractogramFormat
+from .streamline_data import unquoted
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -60,7 +61,7 @@ class _Archive:
                 parts = file.split(".")
                 n = int(parts[-2]) if len(parts) > 2 and parts[-2].isdecimal() else 1
                 name = ".".join(parts[: -2 if len(parts) > 2 and parts[-2].isdecimal() else -1])
-                self._entries.setdefault(folder, {})[name] = entry, n
+                self._entries.setdefault(unquoted(folder), {})[unquoted(name)] = entry, n
 
     def names(self, folder: str) -> list[str]:
         """Return the names of the arrays in a folder."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import shutil
 import tempfile
 import zipfile
@@ -22,6 +23,7 @@ from ..geometry.grid import Grid
 from .axes_mark import axes_fields
 from .sequences import image_size, no_grid
 from .streamline_arrays import SameColumns, StreamlineArrays
+from .streamline_data import quoted
 
 ALIGNMENT = 64  # bytes, of each array in the archive
 LOCAL_HEADER = 30  # bytes of a zip entry before its name
@@ -29,6 +31,7 @@ EXTRA_HEADER = 4  # bytes of an extra field before its content
 ZIP64_EXTRA = 20  # bytes of the extra field of entries that may be large
 PADDING = 0xD935  # the extra field that is made for alignment
 BLOCK = 1 << 22
+REFUSED = "[./%]"  # in names: folders, and what parts a name from its columns and its type
 
 
 @contextlib.contextmanager
@@ -66,14 +69,13 @@ class _TrxStream:
         self._columns.check(streamlines)
         self._grid = self._grid or streamlines.grid
         points = streamlines.points.astype(np.dtype(self._dtype).newbyteorder("<"), copy=False)
-        self._add(f"positions.3.{self._dtype}", points)
+        self._add(f"positions.3.{self._dtype}", np.ascontiguousarray(points))
         self._counts.write(np.diff(streamlines.offsets).astype(np.int64).data)
-        for name, column in streamlines.columns().items():
-            self._add(f"dps/{_file_of(name, column)}", column)
         data = streamlines.data
-        for folder, values in (("dps", data.per_streamline), ("dpv", data.per_point)):
+        columns = {**streamlines.columns(), **data.per_streamline}
+        for folder, values in (("dps", columns), ("dpv", data.per_point)):
             for name, array in values.items():
-                self._add(f"{folder}/{_file_of(name, array)}", array)
+                self._add(f"{folder}/{_file_of(name, array)}", _stored(array))
         for name, members in data.groups.items():
             self._groups.setdefault(name, []).append(members + self._n_streamlines)
         self._per_group |= data.per_group
@@ -96,12 +98,14 @@ class _TrxStream:
                 with _entry(archive, name) as entry:
                     shutil.copyfileobj(file, entry, BLOCK)
             for name, parts in self._groups.items():
-                with _entry(archive, f"groups/{name}.uint32") as entry:
+                with _entry(archive, f"groups/{quoted(name, REFUSED)}.uint32") as entry:
                     entry.write(np.concatenate(parts).astype("<u4").data)
             for group, values in self._per_group.items():
+                folder = f"dpg/{quoted(group, REFUSED)}"
                 for name, array in values.items():
-                    with _entry(archive, f"dpg/{group}/{_file_of(name, array)}") as entry:
-                        entry.write(np.ascontiguousarray(array).data)
+                    row = np.reshape(array, (1, -1))
+                    with _entry(archive, f"{folder}/{_file_of(name, row)}") as entry:
+                        entry.write(_stored(row).data)
             if self._n_streamlines:
                 dtype = np.dtype("uint64" if self._n_points >= 2**32 else "uint32")
                 with _entry(archive, f"offsets.{dtype}") as entry:
@@ -120,7 +124,7 @@ class _TrxStream:
     def _add(self, name: str, array: np.ndarray) -> None:
         if name not in self._arrays:
             self._arrays[name] = self._temporary()
-        self._arrays[name].write(np.ascontiguousarray(array).data)
+        self._arrays[name].write(array.data)
 
     def _temporary(self) -> IO[bytes]:
         return self._files.enter_context(tempfile.TemporaryFile(dir=self._path.parent))
@@ -128,8 +132,15 @@ class _TrxStream:
 
 def _file_of(name: str, values: np.ndarray) -> str:
     """Return the name of the file of values: name.columns.dtype."""
-    width = "" if values.ndim == 1 or values.shape[1] == 1 else f".{values.shape[1]}"
-    return f"{name}{width}.{'bit' if values.dtype == np.bool_ else values.dtype.name}"
+    n_columns = math.prod(values.shape[1:])
+    width = "" if n_columns == 1 else f".{n_columns}"
+    dtype = "bit" if values.dtype == np.bool_ else values.dtype.name
+    return f"{quoted(name, REFUSED)}{width}.{dtype}"
+
+
+def _stored(values: np.ndarray) -> np.ndarray:
+    """Return values as a file holds them, little-endian: those of a .vtk file are not."""
+    return np.ascontiguousarray(values, values.dtype.newbyteorder("<"))
 
 
 @contextlib.contextmanager
