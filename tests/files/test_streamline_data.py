@@ -174,6 +174,23 @@ def test_values_of_other_streamlines_are_refused(data: StreamlineData) -> None:
         Tractogram([[0, 0, 0]] * 2, [0, 2], data=data)
 
 
+@pytest.mark.parametrize(
+    "values",
+    [
+        pytest.param([1, 2], id="list"),
+        pytest.param(np.array(1.0), id="one for all"),
+        pytest.param(np.zeros((1, 0)), id="none each"),
+        pytest.param(np.array([1j]), id="complex"),
+        pytest.param(np.array(["a"]), id="text"),
+        pytest.param(np.array([None]), id="objects"),
+        pytest.param(np.zeros(1, np.longdouble), id="long"),
+    ],
+)
+def test_values_that_no_file_holds_are_refused(values: Any) -> None:
+    with pytest.raises(InvalidTractogramError, match=r"a holds .*; give an array of numbers"):
+        Tractogram([[0, 0, 0]], [0, 1], data=StreamlineData({"a": values}))
+
+
 @pytest.mark.parametrize("ending", [".trk", ".trx"])
 def test_select_keeps_grid_and_values(tmp_path: Path, ending: str) -> None:
     make().save(tmp_path / f"a{ending}")

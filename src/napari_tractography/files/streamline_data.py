@@ -65,6 +65,12 @@ class StreamlineData:
 NO_DATA = StreamlineData()
 
 
+def are_values(array: NDArray[Any]) -> bool:
+    """Tell whether an array has numbers in rows, of types that other programs know."""
+    is_number = array.dtype.kind in "biuf" and array.dtype.itemsize <= 8
+    return is_number and array.ndim > 0 and 0 not in array.shape[1:]
+
+
 def quoted(name: str, refused: str) -> str:
     """Return the name of values as a part of a file's, without the characters of a pattern.
 

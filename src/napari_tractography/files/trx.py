@@ -129,7 +129,7 @@ class _Archive:
         entry, n_columns = self._entries[folder][name]
         text = entry.filename.rpartition(".")[2]
         dtype = np.dtype(np.bool_ if text == "bit" else text).newbyteorder("<")
-        if dtype.kind not in "biuf":
+        if dtype.kind not in "biuf" or dtype.itemsize > 8:
             raise TypeError(text)
         n_values, rest = divmod(entry.file_size, dtype.itemsize)
         if rest or (n is not None and n_values != n * n_columns):

@@ -264,7 +264,9 @@ class _Scanner:
                 self._skip_texts(n_columns * n_rows)
             else:
                 values = self.numbers(n_columns * n_rows, self.dtype(array, 3))
-                found[array[0]] = values.reshape(n_rows, n_columns) if n_rows else values[:, None]
+                rows = values.reshape(n_rows, n_columns) if n_rows else values[:, None]
+                if n_columns:
+                    found[array[0]] = rows
             left -= 1
         return found
 

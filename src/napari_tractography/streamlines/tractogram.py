@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ..errors import FileError, InvalidTractogramError, InvalidWarpError
 from ..files.streamline_arrays import StreamlineArrays
-from ..files.streamline_data import NO_DATA, StreamlineData
+from ..files.streamline_data import NO_DATA, StreamlineData, are_values
 from ..files.weights import checked_weights
 from ..geometry.grid import Grid
 from ..geometry.warps import Warp
@@ -591,9 +591,14 @@ def _key(points: NDArray[np.float32]) -> bytes:
 
 
 def _check_data(data: StreamlineData, n: int, n_points: int) -> None:
-    """Raise InvalidTractogramError where values are of other streamlines."""
+    """Raise InvalidTractogramError where values are of other streamlines, or are no numbers."""
     for values, n_rows in ((data.per_streamline, n), (data.per_point, n_points)):
         for name, array in values.items():
+            if not isinstance(array, np.ndarray) or not are_values(array):
+                kind = f"{array.dtype} values" if hasattr(array, "dtype") else type(array).__name__
+                raise InvalidTractogramError(
+                    f"{name} holds {kind}; give an array of numbers of at most 64 bits for each."
+                )
             if len(array) != n_rows:
                 raise InvalidTractogramError(f"{name} has {len(array)} values, not {n_rows}.")
     for name, members in data.groups.items():
