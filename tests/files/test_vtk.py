@@ -97,6 +97,24 @@ def test_texts_are_skipped_and_values_read(tmp_path, caplog, mode, field, points
     assert not caplog.messages
 
 
+def test_names_are_written_and_read_as_vtk_encodes_them(tmp_path, caplog):
+    """vtkDataWriter writes what is no plain letter, a quote or a percent sign as %XX."""
+    points = b"POINTS 2 float\n1 2 3 4 5 6\n"
+    body = (
+        b"LINES 1 3\n2 0 1\nCELL_DATA 1\nFIELD FieldData 1\nmean%20FA 1 1 float\n5\n"
+        b"POINT_DATA 2\nSCALARS 50%25 float\n1 2\nVECTORS gr%C3%BCn float\n1 2 3 4 5 6\n"
+    )
+    read = load_tractogram(vtk_file(tmp_path / "t.vtk", "ASCII", points, body))
+    assert list(read.data.per_streamline) == ["mean FA"]
+    assert set(read.data.per_point) == {"50%", "grün"}
+    read.save(tmp_path / "u.vtk")
+    written = (tmp_path / "u.vtk").read_bytes()
+    assert all(name in written for name in (b"mean%20FA 1 1", b"50%25 1 2", b"gr%C3%BCn 3 2"))
+    back = load_tractogram(tmp_path / "u.vtk")
+    assert back.data.per_point["grün"].tolist() == [[1, 2, 3], [4, 5, 6]]
+    assert not caplog.messages
+
+
 def test_values_that_cannot_be_read_are_left_out_with_a_word(tmp_path, caplog):
     points = b"POINTS 2 float\n1 2 3 4 5 6\n"
     body = b"LINES 1 3\n2 0 1\nPOINT_DATA 2\nSCALARS a float\n1 2\nSCALARS b quad\n1 2\n"

@@ -5,8 +5,10 @@
 
 from __future__ import annotations
 
+import string
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote, unquote
 
 from ..errors import FileError
 from .axes_mark import as_noted, axes_text
@@ -51,6 +53,8 @@ NAMES = {
 }  # fmt: skip
 CELLS = ("VERTICES", "LINES", "POLYGONS", "TRIANGLE_STRIPS")
 ATTRIBUTES = ("POINT_DATA", "CELL_DATA")
+PLAIN = string.punctuation.replace('"', "").replace("%", "")  # in names; VTK writes others as %20
+LONGEST_NAME = 255  # bytes that VTK reads
 
 
 def write_vtk(streamlines: StreamlineArrays, path: Path, grid: Grid | None) -> None:
@@ -91,13 +95,13 @@ def write_vtk(streamlines: StreamlineArrays, path: Path, grid: Grid | None) -> N
             for name, array in held.items():
                 rows = array.reshape(n, -1)
                 kind = NAMES[rows.dtype.str[1:]]
-                stream.write(f"{name} {rows.shape[1]} {n} {kind}\n".encode())
+                stream.write(f"{quote(name, PLAIN)} {rows.shape[1]} {n} {kind}\n".encode())
                 stream.write(rows.astype(DTYPES[kind]).tobytes() + b"\n")
 
 
 def _fits(name: str, values: NDArray[Any]) -> bool:
-    """Tell whether values can be a field: their name one word, their type one that VTK names."""
-    if not name.isascii() or name.split() != [name] or values.dtype.str[1:] not in NAMES:
+    """Tell whether values can be a field: their name of its length, their type one of VTK's."""
+    if not 0 < len(quote(name, PLAIN)) <= LONGEST_NAME or values.dtype.str[1:] not in NAMES:
         return False
     is_long = values.dtype.kind in "iu" and values.dtype.itemsize == 8
     return not (is_long and values.size) or -INT32_MAX <= values.min() <= values.max() <= INT32_MAX
@@ -266,7 +270,7 @@ class _Scanner:
                 values = self.numbers(n_columns * n_rows, self.dtype(array, 3))
                 rows = values.reshape(n_rows, n_columns) if n_rows else values[:, None]
                 if n_columns:
-                    found[array[0]] = rows
+                    found[unquote(array[0])] = rows
             left -= 1
         return found
 
@@ -305,10 +309,10 @@ class _Scanner:
                     if (self.words() or [""])[0].upper() != "LOOKUP_TABLE":
                         self.position = start
                     values = self.numbers(n * n_columns, self.dtype(line, 2))
-                    found[section][line[1]] = values.reshape(n, n_columns)
+                    found[section][unquote(line[1])] = values.reshape(n, n_columns)
                 elif keyword in VECTORS:
                     values = self.numbers(n * VECTORS[keyword], self.dtype(line, 2))
-                    found[section][line[1]] = values.reshape(n, VECTORS[keyword])
+                    found[section][unquote(line[1])] = values.reshape(n, VECTORS[keyword])
                 elif keyword in ("COLOR_SCALARS", "LOOKUP_TABLE"):
                     rows, n_columns = (n, self.whole(line, 2))
                     if keyword == "LOOKUP_TABLE":
@@ -316,7 +320,7 @@ class _Scanner:
                     kind = "unsigned_char" if self.binary else "float"
                     values = self.numbers(rows * n_columns, self.dtype([kind], 0))
                     if keyword == "COLOR_SCALARS":
-                        found[section][line[1]] = values.reshape(n, n_columns)
+                        found[section][unquote(line[1])] = values.reshape(n, n_columns)
                 else:
                     raise self.error(f"it has {line[0]!r}")
         except (FileError, IndexError):
