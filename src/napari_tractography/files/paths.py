@@ -23,6 +23,7 @@ from ..runtime.processes import UNFINISHED, is_left_over, unfinished_name
 from .inflating import MAGIC, PACKED
 
 HEAD_BYTES = 100  # that tell pointers from content
+KEPT_OF_NAMES = 40  # characters, of up to four bytes each, in the name of a temporary file
 LFS, ANNEX = b"version https://git-lfs.github.com/", "annex/objects/"
 
 _given_up: ContextVar[threading.Event | None] = ContextVar("given_up", default=None)
@@ -189,10 +190,16 @@ def written_whole(
     wanted = at_home(path)
     try:
         target = wanted.resolve()
+        with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+            os.lstat(target)  # raises for a name that is too long, which pathlib may not
         is_folder, has_parent = target.is_dir(), target.parent.is_dir()
         is_special = target.exists() and not (is_folder or target.is_file())
     except (OSError, ValueError, RuntimeError) as error:
-        raise FileError(f"{wanted} cannot be written ({error}); check the path.") from None
+        is_long = getattr(error, "errno", None) == errno.ENAMETOOLONG
+        raise FileError(
+            f"{wanted} cannot be written ({getattr(error, 'strerror', None) or error}); "
+            f"{'give a shorter name' if is_long else 'check the path'}."
+        ) from None
     if is_folder:
         raise FileError(f"{wanted} is a folder; give the name of a file inside it.")
     if is_special:  # which would be replaced
@@ -202,8 +209,8 @@ def written_whole(
         folder = target.parent if link else wanted.parent
         raise FileError(f"The folder {folder}{link} does not exist; create it first.")
     _clear(target.parent)
-    # The whole name at the end keeps endings such as .nii.gz, by which writers choose a format.
-    temporary = target.with_name(f".{unfinished_name()}-{target.name}")
+    # The end of the name keeps endings such as .nii.gz, by which writers choose a format.
+    temporary = target.with_name(f".{unfinished_name()}-{target.name[-KEPT_OF_NAMES:]}")
     try:
         yield temporary
         given_up = _given_up.get()
