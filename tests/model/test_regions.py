@@ -75,7 +75,7 @@ def test_every_role_has_words():
         pytest.param(lambda: Region.sphere((0, 0, 0), 0, "stop"), "radius of 0", id="radius 0"),
         pytest.param(lambda: Region.sphere((0, 0, 0), "5", "stop"), "radius of '5'", id="text 5"),
         pytest.param(lambda: Region.sphere((0, 0, 0), None, "stop"), "radius of None", id="None"),
-        pytest.param(lambda: Region.sphere((0, 0, 0), np.inf, "stop"), "radius of inf", id="inf"),
+        pytest.param(lambda: Region.sphere((0, 0, 0), np.inf, "stop"), "inf mm; give", id="inf"),
         pytest.param(lambda: Region.sphere((0, 0, 0), 1e308, "stop"), "at most 1e", id="huge"),
         pytest.param(
             lambda: Region.mask(np.zeros((2, 2, 2)), np.eye(4), "stop", name="V1"),

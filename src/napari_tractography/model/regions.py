@@ -90,7 +90,7 @@ class Region:
                 f"The centre {center_mm!r} of region {name} is too far away for 32 bits; give "
                 "x, y, z in RAS+ mm."
             )
-        if not 0 < radius < math.inf:
+        if not radius > 0:
             raise InvalidRegionError(
                 f"Region {name} has a radius of {radius_mm!r} mm and so is empty; "
                 "give a positive number."
