@@ -94,6 +94,8 @@ def test_texts_are_skipped_and_values_read(tmp_path, caplog, mode, field, points
     assert tractogram.offsets.tolist() == [0, 2, 4]
     assert tractogram.data.per_streamline["fa"].ravel().tolist() == [0.25, 0.5]
     assert tractogram.data.per_point["x"].ravel().tolist() == [-1, 1, 4, 7]
+    values = {**tractogram.data.per_streamline, **tractogram.data.per_point}
+    assert all(array.dtype.isnative for array in values.values())  # as tables of pandas need them
     assert not caplog.messages
 
 

@@ -113,3 +113,11 @@ def test_files_that_are_cut_are_refused(tmp_path: Path, kept: float) -> None:
     path.write_bytes(raw[: int(len(raw) * kept)])
     with pytest.raises(FileError, match=r"t\.vtp"):
         load_tractogram(path)
+
+
+def test_values_have_the_byte_order_of_this_machine(tmp_path: Path) -> None:
+    path = write(tmp_path / "t.vtp", "ascii")
+    path.write_bytes(path.read_bytes().replace(b"LittleEndian", b"BigEndian"))
+    data = load_tractogram(path).data
+    assert data.per_streamline["fa"].dtype.isnative
+    assert data.per_point["x"].dtype.isnative

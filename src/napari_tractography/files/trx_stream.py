@@ -139,7 +139,7 @@ def _file_of(name: str, values: np.ndarray) -> str:
 
 
 def _stored(values: np.ndarray) -> np.ndarray:
-    """Return values as a file holds them, little-endian: those of a .vtk file are not."""
+    """Return values as a file holds them: little-endian, whatever they were."""
     return np.ascontiguousarray(values, values.dtype.newbyteorder("<"))
 
 

@@ -228,7 +228,7 @@ class _Scanner:
         return np.dtype(DTYPES[name])
 
     def numbers(self, count: int, dtype: np.dtype[Any]) -> NDArray[Any]:
-        """Read `count` numbers."""
+        """Read `count` numbers, in the byte order of this machine, which pandas asks for."""
         import numpy as np
 
         if self.binary:
@@ -237,7 +237,7 @@ class _Scanner:
                 raise self.error(f"it ends {end - len(self.data)} bytes too early")
             values = np.frombuffer(self.data, dtype, count, self.position)
             self.position = end
-            return values
+            return values.astype(dtype.newbyteorder("="))
         if count > len(self.data):  # a number takes at least a byte and a space
             raise self.error("it ends too early")
         found: list[bytes] = []
@@ -251,7 +251,7 @@ class _Scanner:
         if len(found) > count:
             raise self.error(f"a row goes on after the last of {count} numbers")
         try:
-            return np.array(found, dtype="S").astype(dtype) if found else np.empty(0, dtype)
+            return np.array(found, dtype="S").astype(dtype.newbyteorder("="))
         except ValueError as problem:
             raise self.error(str(problem)) from None
 

@@ -124,15 +124,16 @@ class _File:
         import numpy as np
 
         dtype = np.dtype(self._order + DTYPES[element.get("type")])
+        native = dtype.newbyteorder("=")  # which pandas asks for
         form = element.get("format", "ascii")
         if form == "ascii":
-            return np.array((element.text or "").split(), dtype="S").astype(dtype)
+            return np.array((element.text or "").split(), dtype="S").astype(native)
         if form == "appended":
             first = len(MARK) + int(element.get("offset", "0"))
             data = self._unpacked(self._appended[first:], is_raw=self._is_raw)
         else:
             data = self._unpacked((element.text or "").strip().encode(), is_raw=False)
-        return np.frombuffer(data, dtype)
+        return np.frombuffer(data, dtype).astype(native)
 
     def _unpacked(self, data: bytes, *, is_raw: bool) -> bytes:
         """Return the bytes of an array: its size and itself, or packed blocks after their sizes."""
