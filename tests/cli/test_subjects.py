@@ -202,6 +202,9 @@ def test_subjects_of_the_home_folder_are_found_and_kept(
     ("words", "told"),
     [
         pytest.param(["-o", "b.tck", "--fod", PATTERN], "the same for all subjects", id="out"),
+        pytest.param(["--fod", PATTERN], "-o is missing; give a name with {subject}", id="no out"),
+        pytest.param([*OUT, "--fsl-in", "fa.nii"], "--fsl-in has no effect without", id="no warp"),
+        pytest.param(["--data-beside"], "--data-beside is written beside", id="beside nothing"),
         pytest.param(["-o", "{subject}.tck", "--fod", "x*"], "matches no file", id="no match"),
         pytest.param(["-o", "{subject}", "--fod", PATTERN], "does not end like", id="ending"),
         pytest.param(

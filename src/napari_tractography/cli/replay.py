@@ -142,10 +142,13 @@ def _check_flags(options: argparse.Namespace, *, is_project: bool) -> None:
         raise InvalidParameterError(
             f"--warp {options.warp[0]} belongs to another FOD; give --fod too, or leave it out."
         )
-    if options.bids_sidecar and not options.out:
-        raise InvalidParameterError(
-            "--bids-sidecar is written beside the tractogram; give -o as well."
-        )
+    if not options.warp:
+        warp_source(options)  # which refuses other flags of it
+    for flag in ("--bids-sidecar", "--data-beside"):
+        if getattr(options, flag[2:].replace("-", "_")) and not options.out:
+            raise InvalidParameterError(
+                f"{flag} is written beside the tractogram; give -o as well."
+            )
     if is_pattern(options.fod):
         return
     unused = [f"--scalar {path}" for path in options.scalar]
@@ -165,10 +168,12 @@ def _replay_subjects(options: argparse.Namespace, execution: Execution) -> int:
     from ..recipes.recipe import Recipe
 
     if not options.out or SUBJECT not in options.out:
-        raise FileError(
-            f"-o {options.out or ''} would be the same for all subjects; give a name with "
-            f'{SUBJECT} in it, such as "{SUBJECT}/tracts".'
+        wrong = (
+            f"-o {options.out} would be the same for all subjects"
+            if options.out
+            else "-o is missing"
         )
+        raise FileError(f'{wrong}; give a name with {SUBJECT} in it, such as "{SUBJECT}/tracts".')
     check_writable(options.table)
     if is_project(options.recipe):
         ending = _format_of(options)
