@@ -139,3 +139,28 @@ def test_limits_of_edits_are_numbers_or_none() -> None:
 def test_paths_may_be_of_any_kind(tmp_path: Path) -> None:
     LINE.save(str(tmp_path / "t.tck"))
     assert nt.load_tractogram(tmp_path / "t.tck").digest() == LINE.digest()
+
+
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (lambda wrong: LINE.found_in(wrong), "other is of type str; give a Tractogram, such as"),
+        (lambda wrong: LINE.select(regions=np.ones(3)), "Among the regions is one of type float64"),
+        (
+            lambda wrong: nt.Tractogram.from_streamlines(7),
+            "are of type int; give a list",
+        ),
+        (lambda wrong: nt.Tractogram.concatenate(None), "to be joined is of type NoneType; give a"),
+        (lambda wrong: nt.Fod.from_peaks([[1, 2], [3]], np.eye(4)), "rows of several lengths"),
+        (lambda wrong: nt.Fod.from_image([[1, 2], [3]], np.eye(4)), "rows of several lengths"),
+        (lambda wrong: image(sigma_mm=wrong), "sigma_mm = 'b.tck' is no number; give millimetres"),
+        (lambda wrong: image(min_linearity=wrong), "min_linearity = 'b.tck' is no fraction"),
+    ],
+)
+def test_what_is_of_another_type_is_told(make: Callable[[Any], object], said: str) -> None:
+    with pytest.raises(TractographyError, match=said):
+        make("b.tck")
+
+
+def image(**arguments: Any) -> nt.Fod:
+    return nt.Fod.from_image(np.random.default_rng(0).random((9, 9, 9)), np.eye(4), **arguments)

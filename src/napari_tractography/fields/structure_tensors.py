@@ -35,6 +35,7 @@ from ..runtime.arrays import (
     to_gpu,
 )
 from ..runtime.extras import needs_extra
+from ..runtime.scalars import is_number
 from .input_kind import BLOCKS, InputKind
 from .peaks import LOBE_LMAX, largest_lengths, lobe_coefficients
 
@@ -260,14 +261,14 @@ def image_source(
     """Check an image and the scales; see :meth:`napari_tractography.model.fod.Fod.from_image`.
 
     Raises InvalidImageError when it is not 3-D, holds no numbers, is flat, or a scale, the grid or
-    the mask does not suit it; InvalidParameterError when the unit is unknown or the linearity no
-    fraction; MissingPackageError when structure-tensor is not installed.
+    the mask does not suit it; InvalidParameterError when the unit is unknown, a scale no number or
+    the linearity no fraction; MissingPackageError when structure-tensor is not installed.
     """
     with needs_extra("images", "Fibres in an image take"):  # raised at once, not at the first block
         import structure_tensor  # noqa: F401
     array = _checked_image(image, name)
     checked_unit(unit)
-    if not 0 <= min_linearity <= 1:
+    if not is_number(min_linearity) or not 0 <= min_linearity <= 1:
         raise InvalidParameterError(
             f"min_linearity = {min_linearity!r} is no fraction; give a number from 0 to 1."
         )
@@ -279,6 +280,9 @@ def image_source(
                 f"The mask has shape {tuple(mask.shape)} but {name} has {grid.shape}; give a mask "
                 "on the grid of the image."
             )
+    for what, scale in (("sigma_mm", sigma_mm), ("rho_mm", rho_mm)):
+        if scale is not None and not is_number(scale):
+            raise InvalidParameterError(f"{what} = {scale!r} is no number; give millimetres.")
     voxel_mm = grid.voxel_mm
     sigma_mm = SIGMA_VOXELS * voxel_mm if sigma_mm is None else float(sigma_mm)
     rho_mm = RHO_VOXELS * voxel_mm if rho_mm is None else float(rho_mm)
@@ -328,7 +332,7 @@ def _checked_image(image: Any, name: str) -> Any:
     """Return the image as an array with shape, dtype and slicing, of several scales the finest."""
     if isinstance(image, list | tuple) and image and all(np.ndim(part) == 3 for part in image):
         image = image[0]
-    array = image if hasattr(image, "shape") and hasattr(image, "dtype") else np.asarray(image)
+    array = image if hasattr(image, "shape") and hasattr(image, "dtype") else host_array(image)
     array = as_native(array) if on_gpu(array) else array
     shape = tuple(int(n) for n in array.shape)
     if len(shape) == 2 or (len(shape) == 3 and min(shape) == 1):

@@ -92,7 +92,7 @@ def grid_of(values: ArrayLike, grid: Grid | ArrayLike) -> Grid:
     """
     if isinstance(grid, Grid):
         return grid
-    shape = tuple(np.shape(values))[:3]
+    shape = tuple(np.shape(values if hasattr(values, "shape") else host_array(values)))[:3]
     if len(shape) < 3:
         raise InvalidFodError(f"The array has shape {shape}; give one with x, y and z first.")
     return Grid(shape, grid)

@@ -51,8 +51,14 @@ class OfChosen(Generic[Values]):
 def end_to_end(streamlines: Iterable[ArrayLike]) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
     """Return points and offsets of streamlines, each (n_points, 3).
 
-    Raises InvalidTractogramError when one has another shape, or holds no real numbers.
+    Raises InvalidTractogramError when one has another shape or holds no real numbers, or there is
+    no sequence of them.
     """
+    if not isinstance(streamlines, Iterable):
+        raise InvalidTractogramError(
+            f"The streamlines are of type {type(streamlines).__name__}; give a list of (n, 3) "
+            "arrays."
+        )
     lines = [
         real_numbers(line, np.float32, f"Streamline {number}", InvalidTractogramError)
         for number, line in enumerate(streamlines)

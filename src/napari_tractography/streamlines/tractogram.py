@@ -20,6 +20,7 @@ from ..files.weights import checked_weights
 from ..geometry.grid import Grid
 from ..geometry.warps import Warp
 from ..model.outcome import Outcome
+from ..model.regions import listed_regions
 from ..model.stop import StopReason
 from ..runtime.arrays import real_numbers
 from .joining import Joining, OfChosen, end_to_end, gathered, of_points
@@ -216,6 +217,11 @@ class Tractogram(Outcome):
         """
         if isinstance(parts, Tractogram):
             raise InvalidTractogramError("There is one tractogram to join; give a list of several.")
+        if not isinstance(parts, Iterable):
+            raise InvalidTractogramError(
+                f"What is to be joined is of type {type(parts).__name__}; give a list of "
+                "tractograms."
+            )
         known = parts if isinstance(parts, Sequence) else ()
         joining = Joining(n_seeds, sum(getattr(part, "n_points", 0) for part in known))
         for part in parts:
@@ -423,12 +429,13 @@ class Tractogram(Outcome):
     def select_numbers(self, **criteria: Unpack[Criteria]) -> NDArray[np.int64]:
         """Return the numbers of the streamlines that :meth:`select` returns, (n,) int64, rising."""
         check_criteria(criteria)
-        if criteria.get("regions"):
+        regions = listed_regions(criteria.get("regions", ()))
+        if regions:
             self.check_finite()
         kept = passing(
             self.points,
             self.offsets,
-            criteria.get("regions", ()),
+            regions,
             criteria.get("include_rule", "all"),
             self._index,
         )
@@ -496,7 +503,14 @@ class Tractogram(Outcome):
         The same is what has the same points, to the last bit of float32 and in the same order:
         files that keep them so do, .tck, .trx and .vtk; a .trk file rounds. ``a[a.found_in(b)]`` is
         what both have, ``a[~a.found_in(b)]`` a without b.
+
+        Raises InvalidTractogramError when the other is none.
         """
+        if not isinstance(other, Tractogram):
+            raise InvalidTractogramError(
+                f"The other is of type {type(other).__name__}; give a Tractogram, such as "
+                "load_tractogram(path) returns."
+            )
         known = set(map(_key, other))
         return np.fromiter((_key(points) in known for points in self), np.bool_, len(self))
 
