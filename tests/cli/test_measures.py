@@ -268,6 +268,7 @@ def test_resect_writes_the_map_of_one_bundle(
     for wrong, why in (
         (["CST_left.tck", *more], "of one bundle"),
         (["--map", "m.nii.gz"], "--template"),
+        (["--template", "fa.nii.gz"], "--template fa.nii.gz has no effect without --map"),
         (["CST_left.tck", "CST_right.tck", "--weights", "a", "--weights", "b"], "given 2 times"),
     ):
         assert main([*words[:2], *wrong, *words[2:]]) == 2

@@ -66,6 +66,10 @@ def run(options: argparse.Namespace) -> int:
     paths, weights = options.tractograms, options.weights
     if options.map and (len(paths) > 1 or options.template is None):
         raise InvalidParameterError("--map is of one bundle and takes --template too.")
+    if options.template and not options.map:
+        raise InvalidParameterError(
+            f"--template {options.template} has no effect without --map; give --map too."
+        )
     if len(weights) not in (0, 1, len(paths)):
         raise InvalidParameterError(
             f"--weights is given {len(weights)} times for {len(paths)} tractograms; give it once, "
