@@ -153,6 +153,9 @@ def test_paths_may_be_of_any_kind(tmp_path: Path) -> None:
         (lambda wrong: nt.Tractogram.concatenate(None), "to be joined is of type NoneType; give a"),
         (lambda wrong: nt.Fod.from_peaks([[1, 2], [3]], np.eye(4)), "rows of several lengths"),
         (lambda wrong: nt.Fod.from_image([[1, 2], [3]], np.eye(4)), "rows of several lengths"),
+        (lambda wrong: LINE.warped(wrong), "warp is of type str; give a Warp, such as load_warp"),
+        (lambda wrong: nt.Seeds.at([[1, 1, 1]]).warped(wrong), "warp is of type str; give a Warp"),
+        (lambda wrong: sphere().warped(wrong, GRID), "warp is of type str; give a Warp"),
         (lambda wrong: image(sigma_mm=wrong), "sigma_mm = 'b.tck' is no number; give millimetres"),
         (lambda wrong: image(min_linearity=wrong), "min_linearity = 'b.tck' is no fraction"),
     ],
@@ -164,3 +167,7 @@ def test_what_is_of_another_type_is_told(make: Callable[[Any], object], said: st
 
 def image(**arguments: Any) -> nt.Fod:
     return nt.Fod.from_image(np.random.default_rng(0).random((9, 9, 9)), np.eye(4), **arguments)
+
+
+def sphere() -> nt.Region:
+    return nt.Region.sphere((1, 1, 1), 1, "include")

@@ -134,6 +134,15 @@ class Warp:
         return Warp([*self._steps, *other._steps])
 
 
+def check_warp(warp: object) -> None:
+    """Raise InvalidWarpError when something is no warp."""
+    if not isinstance(warp, Warp):
+        raise InvalidWarpError(
+            f"The warp is of type {type(warp).__name__}; give a Warp, such as load_warp(path) "
+            "returns, or Warp.affine(matrix)."
+        )
+
+
 class _Affine:
     """An affine map."""
 

@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ..errors import InvalidParameterError, InvalidRegionError, InvalidWarpError
 from ..geometry.grid import Grid, middle_first
-from ..geometry.warps import Warp
+from ..geometry.warps import Warp, check_warp
 from ..runtime.arrays import (
     DeviceArray,
     as_native,
@@ -220,8 +220,9 @@ class Region:
         Raises
         ------
         InvalidWarpError
-            When the centre, or the whole mask, has no place there.
+            When the centre, or the whole mask, has no place there, or it is no warp.
         """
+        check_warp(warp)
         if self.grid is None or self.voxels is None:
             assert self.center_mm is not None
             centre = warp.moved(self.center_mm, f"The region {self.name}")

@@ -24,7 +24,7 @@ from ..errors import (
     InvalidWarpError,
 )
 from ..geometry.grid import Grid
-from ..geometry.warps import Warp
+from ..geometry.warps import Warp, check_warp
 from ..runtime.arrays import (
     DeviceArray,
     as_native,
@@ -441,8 +441,9 @@ class Seeds:
         Raises
         ------
         InvalidWarpError
-            When it leads one of them nowhere.
+            When it leads one of them nowhere, or is none.
         """
+        check_warp(warp)
         points = self.positions_mm.astype(np.float64)
         positions = warp.apply(points)
         turned = None

@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any, Unpack
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ..errors import FileError, InvalidTractogramError, InvalidWarpError
+from ..errors import FileError, InvalidTractogramError
 from ..files.streamline_arrays import StreamlineArrays
 from ..files.streamline_data import NO_DATA, StreamlineData, are_values
 from ..files.weights import checked_weights
 from ..geometry.grid import Grid
-from ..geometry.warps import Warp
+from ..geometry.warps import Warp, check_warp
 from ..model.outcome import Outcome
 from ..model.regions import listed_regions
 from ..model.stop import StopReason
@@ -465,11 +465,7 @@ class Tractogram(Outcome):
         InvalidWarpError
             When it is no warp.
         """
-        if not isinstance(warp, Warp):
-            raise InvalidWarpError(
-                f"The warp is of type {type(warp).__name__}; give a Warp, such as load_warp(path) "
-                "returns, or Warp.affine(matrix)."
-            )
+        check_warp(warp)
         other, n_cut, n_gone = self.through(warp, grid)
         tell_lost(len(self), n_cut, n_gone)
         return other
