@@ -19,8 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import FileError
 from .damage import telling
-from .paths import check_apart, written_whole
-from .streamline_data import quoted, unquoted
+from .paths import check_apart, quoted, unquoted, written_whole
 from .track_header import track_header
 
 if TYPE_CHECKING:

@@ -79,6 +79,19 @@ def with_home(text: str) -> str:
     return os.path.expanduser(text)
 
 
+def quoted(name: str, refused: str) -> str:
+    """Return a name as a part of a file's name, without the characters of a pattern.
+
+    What is replaced is found again by :func:`unquoted`.
+    """
+    return re.sub(refused, lambda found: f"%{ord(found[0]):02X}", name)
+
+
+def unquoted(text: str) -> str:
+    """Return the name that :func:`quoted` was given."""
+    return re.sub("%([0-9A-F]{2})", lambda found: chr(int(found[1], 16)), text)
+
+
 def existing_file(path: str | PathLike[str]) -> Path:
     """Return the path of a file that is there.
 

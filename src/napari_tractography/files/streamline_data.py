@@ -6,7 +6,6 @@ Held by :class:`.StreamlineArrays` and by tractograms.
 from __future__ import annotations
 
 import logging
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -69,19 +68,6 @@ def are_values(array: NDArray[Any]) -> bool:
     """Tell whether an array has numbers in rows, of types that other programs know."""
     is_number = array.dtype.kind in "biuf" and array.dtype.itemsize <= 8
     return is_number and array.ndim > 0 and 0 not in array.shape[1:]
-
-
-def quoted(name: str, refused: str) -> str:
-    """Return the name of values as a part of a file's, without the characters of a pattern.
-
-    What is replaced is found again by :func:`unquoted`.
-    """
-    return re.sub(refused, lambda found: f"%{ord(found[0]):02X}", name)
-
-
-def unquoted(text: str) -> str:
-    """Return the name that :func:`quoted` was given."""
-    return re.sub("%([0-9A-F]{2})", lambda found: chr(int(found[1], 16)), text)
 
 
 def joined_data(parts: Sequence[StreamlineData], n_streamlines: Sequence[int]) -> StreamlineData:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import FileError
 from .description import FLOAT16, FLOAT32, TractogramFormat
-from .streamline_data import unquoted
+from .paths import unquoted
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -21,9 +21,9 @@ import numpy as np
 
 from ..geometry.grid import Grid
 from .axes_mark import axes_fields
+from .paths import quoted
 from .sequences import image_size, no_grid
 from .streamline_arrays import SameColumns, StreamlineArrays
-from .streamline_data import quoted
 
 ALIGNMENT = 64  # bytes, of each array in the archive
 LOCAL_HEADER = 30  # bytes of a zip entry before its name
