@@ -99,6 +99,18 @@ def test_texts_are_skipped_and_values_read(tmp_path, caplog, mode, field, points
     assert not caplog.messages
 
 
+def test_values_of_cells_are_those_of_lines_where_there_are_others(tmp_path):
+    """Values of vertices come before those of lines, values of polygons after."""
+    points = b"POINTS 4 float\n1 2 3 4 5 6 7 8 9 0 0 0\n"
+    body = (
+        b"VERTICES 2 4\n1 0\n1 1\nLINES 2 6\n2 0 1\n2 2 3\nPOLYGONS 1 4\n3 0 1 2\n"
+        b"CELL_DATA 5\nSCALARS fa float\n-1 -2 0.25 0.5 -3\n"
+    )
+    read = load_tractogram(vtk_file(tmp_path / "t.vtk", "ASCII", points, body))
+    assert read.offsets.tolist() == [0, 2, 4]
+    assert read.data.per_streamline["fa"].ravel().tolist() == [0.25, 0.5]
+
+
 def test_names_are_written_and_read_as_vtk_encodes_them(tmp_path, caplog):
     """vtkDataWriter writes what is no plain letter, a quote or a percent sign as %XX."""
     points = b"POINTS 2 float\n1 2 3 4 5 6\n"

@@ -121,3 +121,11 @@ def test_values_have_the_byte_order_of_this_machine(tmp_path: Path) -> None:
     data = load_tractogram(path).data
     assert data.per_streamline["fa"].dtype.isnative
     assert data.per_point["x"].dtype.isnative
+
+
+def test_values_of_cells_are_those_of_lines_where_there_are_others(tmp_path: Path) -> None:
+    path = write(tmp_path / "t.vtp", "ascii")
+    content = path.read_bytes().replace(b'NumberOfVerts="0"', b'NumberOfVerts="1"')
+    path.write_bytes(content.replace(b"0.25 0.5", b"-1 0.25 0.5"))
+    data = load_tractogram(path).data
+    assert data.per_streamline["fa"].ravel().tolist() == [0.25, 0.5]

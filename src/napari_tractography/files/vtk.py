@@ -131,6 +131,7 @@ def read_vtk(path: Path) -> StreamlineArrays:
     points = np.empty((0, 3), dtype=np.float32)
     counts, ids = np.empty(0, np.int64), np.empty(0, np.int64)
     values: dict[str, dict[str, NDArray[Any]]] = {section: {} for section in ATTRIBUTES}
+    n_cells = dict.fromkeys(CELLS, 0)  # whose values follow each other in this order
     while (words := scanner.words()) is not None:
         keyword = words[0].upper()
         if keyword == "POINTS":
@@ -138,6 +139,7 @@ def read_vtk(path: Path) -> StreamlineArrays:
             points = points.astype(np.float32).reshape(-1, 3)
         elif keyword in CELLS:
             cells = scanner.cells(words)
+            n_cells[keyword] = len(cells[0])
             if keyword == "LINES":
                 counts, ids = cells
         elif keyword == "METADATA":
@@ -161,10 +163,13 @@ def read_vtk(path: Path) -> StreamlineArrays:
         for name, array in values["POINT_DATA"].items()
         if len(array) == len(points)
     }
-    of_cells = values["CELL_DATA"]
-    data = StreamlineData(
-        {name: array for name, array in of_cells.items() if len(array) == len(counts)}, of_points
-    )
+    lines = slice(n_cells["VERTICES"], n_cells["VERTICES"] + n_cells["LINES"])
+    of_lines = {
+        name: array[lines]
+        for name, array in values["CELL_DATA"].items()
+        if len(array) == sum(n_cells.values())
+    }
+    data = StreamlineData(of_lines, of_points)
     grid = as_noted(None, scanner.title)
     return StreamlineArrays(points[ids], offsets, data=data, grid=grid, remarks=scanner.remarks)
 

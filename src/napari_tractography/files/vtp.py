@@ -46,7 +46,10 @@ def read_vtp(path: Path) -> StreamlineArrays:
     file = _File(path)
     parts = []
     for piece in file.root.iter("Piece"):
-        n_points, n_lines = (int(piece.get(f"NumberOf{what}", "0")) for what in ("Points", "Lines"))
+        n_points, n_verts, n_lines, n_strips, n_polys = (
+            int(piece.get(f"NumberOf{what}", "0"))
+            for what in ("Points", "Verts", "Lines", "Strips", "Polys")
+        )
         arrays = {
             section: file.arrays(piece.find(section))
             for section in ("Points", "Lines", "PointData", "CellData")
@@ -66,7 +69,11 @@ def read_vtp(path: Path) -> StreamlineArrays:
             for name, values in arrays["PointData"].items()
             if len(values) == n_points
         }
-        of_lines = {n: v for n, v in arrays["CellData"].items() if len(v) == n_lines}
+        of_lines = {
+            name: values[n_verts : n_verts + n_lines]
+            for name, values in arrays["CellData"].items()
+            if len(values) == n_verts + n_lines + n_strips + n_polys
+        }
         parts.append(
             StreamlineArrays(
                 points[ids].astype(np.float32), offsets, data=StreamlineData(of_lines, of_points)
