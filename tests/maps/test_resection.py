@@ -223,6 +223,8 @@ def test_none_lost_says_what_may_have_been_missed() -> None:
 def test_without_streamlines_there_is_no_margin() -> None:
     found = resection(nt.Tractogram.from_streamlines([]), ball((0, 0, 0), 1.0))
     assert found.text == "has no streamlines"
+    nowhere = resection(nt.Tractogram(np.zeros((0, 3)), [0, 0]), ball((0, 0, 0), 1.0))
+    assert nowhere.text == "loses none of 1 streamlines (below 95 %, 95 % confidence)"
     assert math.isnan(found.margin_mm)
     assert found.line_mm is None
 

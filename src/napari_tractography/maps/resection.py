@@ -125,7 +125,8 @@ class Resection:
         if not math.isnan(self.weight_share):
             share, error = self.weight_share, self.weight_standard_error
             text += f", {_percent(share, error)} of the weight"
-        return f"{text}, margin {self.margin_mm:.3g} mm"
+        # Streamlines without points are nowhere.
+        return text if math.isnan(self.margin_mm) else f"{text}, margin {self.margin_mm:.3g} mm"
 
 
 def resection(source: Source, cavity: Region | Sequence[Region], *, name: str = "") -> Resection:
