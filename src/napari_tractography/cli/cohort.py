@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
-from ..errors import FileError
+from ..errors import FileError, InvalidParameterError
 from ..files.formats import listed, written_volume_endings
 from ..files.subjects import SUBJECT, is_pattern
 from .flags import add_execution, add_path, add_warp, execution_of, warp_source
@@ -103,15 +103,19 @@ def run(options: argparse.Namespace) -> int:
     from ..recipes.cohort import Cohort
     from ..recipes.recipe import Recipe
 
+    patterns = [fod for fod in options.fod if is_pattern(fod)]
+    if patterns and len(options.fod) > 1:
+        raise InvalidParameterError(
+            f"--fod {patterns[0]} is a pattern beside other FODs; give one pattern alone, or files."
+        )
     check_writable(options.table)
     for path in filter(None, (options.map, options.error)):
         check_volume_target(path)
     before = _rows_of(Path(options.table))
     recipe = Recipe.load(options.recipe)
-    pattern = options.fod[0] if len(options.fod) == 1 and is_pattern(options.fod[0]) else None
     cohort = Cohort.of_recipe(
         recipe,
-        pattern or options.fod,
+        patterns[0] if patterns else options.fod,
         warps=_warps(options),
         max_memory_mb=options.max_memory,
         grid=load_grid(options.template) if options.template else None,
