@@ -28,6 +28,20 @@ def test_info_of_an_fod(folder: Path, capsys: pytest.CaptureFixture[str]) -> Non
     assert "sh: SH coefficients, as given" in capsys.readouterr().out
 
 
+def test_info_of_tensors_names_order_and_axes_once(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tensors = np.tile([3.0, 0.4, -0.2, 2.0, -0.1, 1.0], (4, 4, 4, 1)).astype(np.float32)
+    nib.save(nib.Nifti1Image(tensors, np.eye(4)), "dti_tensor.nii")
+    for asked, recognised in ([], "by header and values"), (["--order", "fsl"], "as given"):
+        kind = ["--kind", "tensor"] if asked else []
+        assert main(["info", "dti_tensor.nii", *kind, *asked]) == 0
+        told = capsys.readouterr().out
+        assert f"kind        tensor: diffusion tensors, {recognised}\n" in told
+        assert "axes        fsl\norder       fsl\n" in told
+    assert nt.load_fod("dti_tensor.nii").description == "Diffusion tensors, order of fsl, fsl axes"
+
+
 def test_axes_of_an_fod_are_told_to_mean_nothing(
     folder: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -58,6 +58,8 @@ def run(options: argparse.Namespace) -> int:
         if fod.n_vectors:
             print(f"{fod.input_kind.short:<11} {fod.n_vectors} a voxel at most")
         print(f"axes        {fod.vectors.axes}")
+        if fod.vectors.order:
+            print(f"order       {fod.vectors.order}")
     print(f"voxels      {fod.n_voxels} with an FOD, {fod.n_invalid_voxels} with NaN or infinity")
     print(f"l = 0       {values.min():.4g} to {values.max():.4g}, mean {values.mean():.4g}")
     print(f"amplitudes  {suited_to(fod).strong_amplitude:.3g} in strong peaks (95th percentile)")

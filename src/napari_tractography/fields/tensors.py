@@ -158,7 +158,7 @@ def recognise(sample: Sample) -> Kind | None:
     """Recognise tensors, and their order, since most are positive definite; kurtosis as well."""
     order, n_volumes = _order_of(sample.whole), sample.n_volumes
     if order and n_volumes == N_TENSOR:
-        return replace(KIND, text=f"{KIND.text}, in the order of {order}", order=order)
+        return replace(KIND, order=order)
     is_kurtosis = order == "mrtrix" and n_volumes == N_KURTOSIS
     if is_kurtosis and (sample.whole[:, 9:12].mean(axis=0) > 0).all():
         return KURTOSIS
