@@ -50,11 +50,13 @@ class AmbiguousKindError(InvalidFodError):
     ----------
     kinds : tuple of str
         What it can be read as, by the names that ``load_fod(kind=...)`` takes.
+    question : str
+        The message for whom these are offered in words, beside it.
     """
 
-    def __init__(self, message: str, kinds: tuple[str, ...] = ()) -> None:
+    def __init__(self, message: str, kinds: tuple[str, ...] = (), question: str = "") -> None:
         super().__init__(message)
-        self.kinds = kinds
+        self.kinds, self.question = kinds, question
 
 
 class InvalidImageError(InvalidFodError):

@@ -67,12 +67,11 @@ def tracked_kind_of(stored: StoredImage) -> Kind:
             if kinds
             else "; an FOD has 6, 15, 28, 45, 66, 91, ... volumes"
         )
-        message = (
-            f"{stored.path.name} holds no FOD in its {what} but {kind.text}; {kind.remedy}{rest}."
-        )
+        found = f"{stored.path.name} holds no FOD in its {what} but {kind.text}; {kind.remedy}"
         if kinds:
-            raise AmbiguousKindError(message, kinds)
-        raise InvalidFodError(message)
+            question = f"{found}, or read it all the same."
+            raise AmbiguousKindError(f"{found}{rest}.", kinds, question)
+        raise InvalidFodError(f"{found}{rest}.")
     return kind or SH
 
 

@@ -301,7 +301,7 @@ class DataSection(QWidget):  # type: ignore[misc]
 
 def _ask_kind(error: AmbiguousKindError, parent: QWidget) -> str:
     """Return the kind that the person chooses among those that the error names, or ""."""
-    box = QMessageBox(QMessageBox.Icon.Question, TITLE, str(error), parent=parent.window())
+    box = QMessageBox(QMessageBox.Icon.Question, TITLE, error.question, parent=parent.window())
     kinds = read_kinds()
     buttons = {
         box.addButton(f"Read as {kinds[name].short}", QMessageBox.ButtonRole.AcceptRole): name
