@@ -6,13 +6,17 @@ import zlib
 from pathlib import Path
 from typing import Any
 
+import nibabel as nib
 import numpy as np
 import pytest
 from hands import WAIT_MS, save_fod
 from napari.layers import Labels, Layer
 
-from napari_tractography.plugin.layers.volume_layers import mask_layer_data
+from napari_tractography.plugin.layers.volume_layers import fod_layers, mask_layer_data
 from napari_tractography.recipes import volume_sources as volumes
+from napari_tractography.recipes.project import Project
+from napari_tractography.recipes.recipe import Recipe
+from napari_tractography.recipes.sources import FodSource, SeedSource
 
 
 def digests(panel: Any) -> list[str]:
@@ -51,6 +55,27 @@ def test_masks_of_a_project_have_one_hidden_layer_each(
     (mirrored,) = set(mask_layers(again)) - {made}
     assert mirrored is again.session.layer_of("seed_mask")
     assert mirrored.visible
+
+
+def test_peaks_of_a_project_are_read_in_its_axes_where_the_file_is_open_in_others(
+    open_model: Any, qtbot: Any, tmp_path: Path
+) -> None:
+    """As another tool writes them, under a name that says nothing of it."""
+    peaks = np.tile(np.float32([0.6, -0.8, 0]), (12, 12, 6, 1))
+    nib.save(nib.Nifti1Image(peaks, np.diag([2.0, 2, 2, 1])), tmp_path / "vectors.nii")
+    source = FodSource.file(tmp_path / "vectors.nii", kind="peaks", axes="fsl")
+    recipe = Recipe(source, (SeedSource("sphere", 5, 1, (11.0, 11.0, 5.0), 1.0),))
+    project, path = Project(), tmp_path / "panel.tracts.json"
+    project.add("one", recipe)
+    project.save(path)
+    panel = open_model()
+    panel.data.add_fod(tmp_path / "vectors.nii")
+    assert panel.session.fod.vector_reading["axes"] == "scanner"
+    for _ in range(2):  # and the layer that it is read into serves again
+        assert panel.project.open_project(path)
+        qtbot.waitUntil(lambda: panel.project.opening is None, timeout=WAIT_MS)
+        assert panel.session.fod.vector_reading["axes"] == "fsl"
+        assert len(fod_layers(panel.viewer.layers)) == 2
 
 
 def test_many_looks_pack_a_mask_once(

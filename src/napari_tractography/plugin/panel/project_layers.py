@@ -133,6 +133,9 @@ def _shows(layer: Layer, source: FodSource) -> bool:
             return False
     if fod.basis != source.basis or fod.frame != (source.frame or fod.frame):
         return False
+    chosen = {name: getattr(source, name) or own for name, own in fod.vector_reading.items()}
+    if chosen != fod.vector_reading:
+        return False
     if source.phantom:
         known = path is None and is_phantom(fod)
         return known and FodSource.of_phantom(fod) == dataclasses.replace(source, kind=SH.name)
