@@ -15,10 +15,10 @@ from typing import Any
 import nibabel as nib
 import numpy as np
 from napari.layers import Layer
-from qtpy.QtCore import QEvent, QPointF, Qt
+from qtpy.QtCore import QEvent, QPointF, Qt, QTimer
 from qtpy.QtGui import QEnterEvent, QMouseEvent
 from qtpy.QtTest import QTest
-from qtpy.QtWidgets import QApplication, QWidget
+from qtpy.QtWidgets import QApplication, QMessageBox, QWidget
 
 from napari_tractography.model.fod import Fod
 from napari_tractography.plugin.layers.volume_layers import fod_layer_data
@@ -89,6 +89,23 @@ def lie_still(panel: QWidget) -> None:
         now = places()
         n_same = n_same + 1 if now == before else 0
         before = now
+
+
+def click_in_the_dialog(text: str) -> list[str]:
+    """Press a button of the dialog that comes next; returns what the dialog says, when it came."""
+    said: list[str] = []
+
+    def click() -> None:
+        dialog = QApplication.activeModalWidget()
+        if not isinstance(dialog, QMessageBox):
+            QTimer.singleShot(20, click)
+            return
+        said.append(dialog.text())
+        (button,) = (b for b in dialog.buttons() if text in b.text())
+        QTest.mouseClick(button, Qt.MouseButton.LeftButton)
+
+    QTimer.singleShot(0, click)
+    return said
 
 
 class Log:

@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 from ..errors import InvalidFodError
 from ..fields.readings import BASES, DEFAULT_FRAMES
 from ..model.fod import Fod
-from .fod_readings import ReadingKey, distinct_readings, other_rotations, turned_harmonics
+from .fod_readings import IDENTITY, ReadingKey, distinct_readings, other_rotations, turned_harmonics
 from .lobes import lobe_symmetry
 from .neighbours import half_offsets, neighbour_rows, voxel_blocks
 
@@ -68,6 +68,17 @@ class Reading:
     def text(self) -> str:
         """The reading in words."""
         return ReadingKey(self.basis, self.frame, self.axes).text
+
+    @property
+    def keywords(self) -> dict[str, str]:
+        """What :func:`~napari_tractography.files.fods.load_fod` takes to read a file so.
+
+        Empty where axes are flipped or swapped, which it takes nothing for.
+        """
+        if self.axes != IDENTITY:
+            return {}
+        in_basis = {"basis": self.basis, "frame": self.frame}
+        return in_basis if self.basis in BASES else {"axes": self.frame}
 
     @property
     def is_tied(self) -> bool:

@@ -8,7 +8,7 @@ import io
 import nibabel as nib
 import numpy as np
 import pytest
-from hands import WAIT_MS
+from hands import WAIT_MS, click_in_the_dialog
 from qtpy.QtGui import QGuiApplication
 from qtpy.QtWidgets import QFileDialog, QProgressDialog
 from reading import ReadPage
@@ -188,6 +188,31 @@ def test_the_check_tells_its_verdict(panel, monkeypatch):
     monkeypatch.setattr(module, "show_info", told.append)
     panel.more.check_fod()
     assert "tournier07" in told[0]
+
+
+@pytest.mark.parametrize("answer", ["Open again", "Cancel"])
+def test_the_check_opens_the_file_again_as_what_fits_better(open_window, tmp_path, notes, answer):
+    """An FOD whose directions lie in voxel axes, of an image that is turned by 90 degrees."""
+    phantom = make_phantom("letter", lmax=4)
+    turned = np.array([[0, -1, 0, 0], [1, 0, 0, 0], [0, 0, 1, 0], [0, 0, 0, 1.0]])
+    path = tmp_path / "fod.nii"
+    nib.save(nib.Nifti1Image(phantom.coefficients, turned @ phantom.grid.affine), path)
+    panel = open_window()
+    panel.data.add_fod(path)
+    before = panel.session.fod
+    said = click_in_the_dialog(answer)
+    panel.more.check_fod()
+    assert "read as tournier07, scanner axes, but tournier07, voxel axes fits better" in said[0]
+    assert notes == []
+    if answer == "Cancel":
+        assert panel.session.fod is before
+        return
+    assert (panel.session.fod.basis, panel.session.fod.frame) == ("tournier07", "voxel")
+    assert panel.data.fod_choice.value is panel.session.fod_layer
+    panel.more.check_fod()
+    assert "read as tournier07, voxel axes, and no other reading fits better" in notes[-1]
+    panel.session.document.undo()
+    assert panel.session.fod is before
 
 
 def test_a_movie_is_written_or_cancelled(open_window, tmp_path, monkeypatch, qtbot):

@@ -11,7 +11,7 @@ import logging
 import time
 from concurrent.futures import Future, wait
 from os import PathLike
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 from napari.layers import Layer
@@ -23,8 +23,7 @@ from qtpy.QtCore import QThread, QTimer
 from qtpy.QtWidgets import QApplication
 
 from ...errors import AmbiguousKindError, TractographyError
-from ...fields.readings import AUTO
-from ...files.fods import fod_reader
+from ...files.fods import FodKeywords, fod_reader
 from ...files.paths import GivenUpError
 from ...geometry.grid import Grid
 from ...model.fod import Fod
@@ -50,7 +49,7 @@ HEADROOM = 1.5  # the volume stays grey, so that streamlines of any colour stand
 class FodOpening:
     """An FOD volume that is being read. Made and used in the main thread.
 
-    Its layer is added to the viewer; what cannot be read is removed from it. For `kind` see
+    Its layer is added to the viewer; what cannot be read is removed from it. `reading` is that of
     :func:`~napari_tractography.files.fods.load_fod`. Raises TractographyError when the header tells
     that the file is no FOD that can be read. What its volumes are is looked at in the thread.
     """
@@ -59,8 +58,10 @@ class FodOpening:
     refused = Signal(object)  # AmbiguousKindError, found late; who listens asks the person
     ended = Signal(object)  # this object: read, failed or cancelled
 
-    def __init__(self, path: str | PathLike[str], viewer: Any = None, *, kind: str = AUTO) -> None:
-        self._reader = fod_reader(path, kind=kind, look_later=True)
+    def __init__(
+        self, path: str | PathLike[str], viewer: Any = None, **reading: Unpack[FodKeywords]
+    ) -> None:
+        self._reader = fod_reader(path, look_later=True, **reading)
         self.viewer = viewer
         self.name: str = self._reader.name
         self.grid: Grid = self._reader.grid

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from contextlib import suppress
 from os import PathLike
-from typing import Any
+from typing import Any, Unpack
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -19,7 +19,7 @@ from napari.utils.notifications import show_info
 from numpy.typing import NDArray
 
 from ...errors import InvalidGridError, InvalidMaskError
-from ...fields.readings import AUTO
+from ...files.fods import FodKeywords
 from ...files.volume_files import has_many_values
 from ...geometry.grid import Grid
 from ...geometry.units import per_mm, symbol
@@ -70,17 +70,19 @@ def fod_layer_data(fod: Fod) -> LayerData:
     return _map_layer_data(fod, fod.overview(), contrast_limits(fod.overview_values()))
 
 
-def open_fod(path: str | PathLike[str], viewer: Any = None, *, kind: str = AUTO) -> LayerData:
+def open_fod(
+    path: str | PathLike[str], viewer: Any = None, **reading: Unpack[FodKeywords]
+) -> LayerData:
     """Return an FOD volume as an image layer, as :func:`fod_layer_data` does, without waiting.
 
     Of a large file the coefficients are read in a thread: until then :func:`fod_of` gives None. The
-    layer will be added to the viewer, and is removed from it when reading fails. `kind` is that of
-    :func:`~napari_tractography.files.fods.load_fod`.
+    layer will be added to the viewer, and is removed from it when reading fails. How the file is
+    read, is said as to :func:`~napari_tractography.files.fods.load_fod`.
 
     Raises TractographyError when the file cannot be read or is no FOD, as far as that is known at
     once. What is found later is shown as a notification.
     """
-    opening = FodOpening(path, viewer, kind=kind)
+    opening = FodOpening(path, viewer, **reading)
     opening.start()
     if opening.fod is not None:
         data, attributes, kind_of_layer = fod_layer_data(opening.fod)

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from magicgui import widgets
 from napari.utils.notifications import show_info
 from qtpy.QtGui import QGuiApplication
-from qtpy.QtWidgets import QPushButton
+from qtpy.QtWidgets import QMessageBox, QPushButton
 
 from ...errors import InvalidFodError, InvalidTractogramError
-from ...maps.coherence import coherence
+from ...fields.kinds import read_kinds
+from ...maps.coherence import Coherence, coherence
 from ...maps.profiles import N_POINTS
 from ...streamlines.tractogram import Tractogram
 from ..export.copied_scripts import as_command, as_python, file_as_python
+from ..export.layer_files import path_of
 from ..export.pages import page_of
 from ..export.projects import file_source, filters_of
 from ..layers.tubes import MAX_PATHS, TUBES_OF, paths_layer, tubes_layer
@@ -39,6 +42,7 @@ LIVE_HELP = (
 )
 CENTROID_HELP = "The mean course of the selected streamlines, or of all, as a streamline."
 MAX_TUBES = 400
+CHECK = "Check the FOD"
 WHICH = "The selected streamlines, or up to {} of all,"
 
 
@@ -148,11 +152,14 @@ class ExportMenu(QPushButton):  # type: ignore[misc]
 
 
 class MoreMenu(QPushButton):  # type: ignore[misc]
-    """A button with a menu of layers made of streamlines, and a check of the FOD."""
+    """A button with a menu of layers made of streamlines, and a check of the FOD.
 
-    def __init__(self, session: Session, bundles: BundleList) -> None:
+    `add_fod` opens a file, see :meth:`.sections.data.DataSection.add_fod`.
+    """
+
+    def __init__(self, session: Session, bundles: BundleList, add_fod: Callable[..., None]) -> None:
         super().__init__("More")
-        self.session, self.bundles = session, bundles
+        self.session, self.bundles, self._add_fod = session, bundles, add_fod
         self.setToolTip("Tubes, paths, a centroid, a check of the FOD, and the panel itself.")
         tried, tubes = errors_shown(), f"{WHICH.format(MAX_TUBES)} as tubes, for figures."
         give_menu(
@@ -161,8 +168,9 @@ class MoreMenu(QPushButton):  # type: ignore[misc]
             ("Add editable paths", f"{WHICH.format(MAX_PATHS)} as paths.", tried(self.add_paths)),
             ("Add centroid", CENTROID_HELP, tried(self.add_centroid)),
             (
-                "Check the FOD",
-                "Does another basis, frame or flip fit better?",
+                CHECK,
+                "Does another basis, frame or flip fit better? Then the file is opened so, if you "
+                "like.",
                 tried(self.check_fod),
             ),
         )
@@ -189,7 +197,21 @@ class MoreMenu(QPushButton):  # type: ignore[misc]
         if fod is None:
             raise InvalidFodError("There is no FOD to check; open one or choose its layer.")
         found = wait_for(lambda: coherence(fod), "Checking the FOD", self)
-        show_info(found.verdict)
+        layer, better = self.session.fod_layer, found.best.keywords
+        path = None if layer is None else path_of(layer)
+        if found.fits or not better or path is None or fod.kind not in read_kinds():
+            show_info(found.verdict)
+        elif self._is_to_be_read_so(found):
+            reading: Any = {"kind": fod.kind, **fod.vector_reading, **better}
+            self._add_fod(path, **reading)
+
+    def _is_to_be_read_so(self, found: Coherence) -> bool:
+        text = f"{found.verdict} The file can be opened again as that."
+        box = QMessageBox(QMessageBox.Icon.Question, CHECK, text, parent=self.window())
+        accepted = box.addButton("Open again", QMessageBox.ButtonRole.AcceptRole)
+        box.addButton(QMessageBox.StandardButton.Cancel)
+        box.exec()
+        return box.clickedButton() is accepted
 
     def _layer(self) -> Streamlines:
         layer = self.session.streamlines_layer

@@ -177,7 +177,7 @@ class TractographyPanel(QWidget):  # type: ignore[misc]
         self.pictures = Pictures(self.viewer)
         self.pictures.setParent(self)
         self.export = ExportMenu(self.session, self.bundles, self.pictures)
-        self.more = MoreMenu(self.session, self.bundles)
+        self.more = MoreMenu(self.session, self.bundles, self.data.add_fod)
         self.project = ProjectButton(self.bundles, keep=self._remember)
         self.indexing = ProgressRow(
             "An index of where the streamlines run, by which regions filter them at once.",

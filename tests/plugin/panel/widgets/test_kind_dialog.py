@@ -10,10 +10,7 @@ from typing import Any
 import nibabel as nib
 import numpy as np
 import pytest
-from hands import WAIT_MS
-from qtpy.QtCore import Qt, QTimer
-from qtpy.QtTest import QTest
-from qtpy.QtWidgets import QApplication, QMessageBox
+from hands import WAIT_MS, click_in_the_dialog
 
 from napari_tractography.files import fods
 from napari_tractography.plugin.layers import fod_opening as opening
@@ -26,23 +23,6 @@ def series(tmp_path: Path) -> Path:
     path = tmp_path / "six.nii"
     nib.save(nib.Nifti1Image(values, np.diag([2.0, 2, 2, 1])), path)
     return path
-
-
-def click_in_the_dialog(text: str) -> list[str]:
-    """Press a button of the dialog that comes next; returns what the dialog says, when it came."""
-    said: list[str] = []
-
-    def click() -> None:
-        dialog = QApplication.activeModalWidget()
-        if not isinstance(dialog, QMessageBox):
-            QTimer.singleShot(20, click)
-            return
-        said.append(dialog.text())
-        (button,) = (b for b in dialog.buttons() if text in b.text())
-        QTest.mouseClick(button, Qt.MouseButton.LeftButton)
-
-    QTimer.singleShot(0, click)
-    return said
 
 
 def test_a_file_that_looks_like_something_else_is_read_as_the_person_says(

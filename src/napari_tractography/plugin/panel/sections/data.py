@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 from napari.layers import Layer, Vectors
 from qtpy.QtCore import QTimer
@@ -13,7 +13,7 @@ from qtpy.QtWidgets import QFileDialog, QMessageBox, QWidget
 
 from ....errors import AmbiguousKindError, TractographyError
 from ....fields.kinds import read_kinds
-from ....fields.readings import AUTO
+from ....files.fods import FodKeywords
 from ....files.formats import dialog_filter, fod_endings, has_ending, volume_endings
 from ....files.image_files import IMAGE_ENDINGS, ZARR_MARKS, is_zarr, load_image_mask, zarr_of
 from ....files.volume_files import load_volume, voxels_inside
@@ -148,13 +148,14 @@ class DataSection(QWidget):  # type: ignore[misc]
         return self._by_itself
 
     @errors_shown()
-    def add_fod(self, path: str | Path, kind: str = AUTO) -> None:
+    def add_fod(self, path: str | Path, **reading: Unpack[FodKeywords]) -> None:
         """Open an FOD volume as a layer and choose it; a large file is read in the background.
 
-        Where a file does not look like an FOD but could be read as one, the person is asked.
+        How it is read, is said as to `load_fod`. Where a file does not look like an FOD but could
+        be read as one, the person is asked.
         """
         try:
-            data = open_fod(path, self.session.viewer, kind=kind)
+            data = open_fod(path, self.session.viewer, **reading)
         except AmbiguousKindError as error:
             self._ask_kind(path, error)
             return
@@ -169,7 +170,7 @@ class DataSection(QWidget):  # type: ignore[misc]
     def _ask_kind(self, path: str | Path, error: AmbiguousKindError) -> None:
         kind = _ask_kind(error, self)
         if kind:
-            self.add_fod(path, kind)
+            self.add_fod(path, kind=kind)
 
     @errors_shown()
     def add_mask(self, path: str | Path) -> None:
