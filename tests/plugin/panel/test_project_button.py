@@ -590,6 +590,20 @@ def test_the_title_says_what_is_unsaved(study: Any, tmp_path: Path) -> None:
     assert study.viewer.title.endswith("*")
 
 
+def test_the_title_says_so_while_a_hand_is_still_moving(
+    open_model: Any, cross: Any, qtbot: Any
+) -> None:
+    """Not only once nothing has changed for a moment."""
+    panel = open_model(cross)
+    panel.session.add_seeds_mm(np.zeros((1, 3)))
+
+    def is_said() -> bool:
+        panel.session.move_seed(0, np.random.default_rng().uniform(-1, 1, 3))
+        return bool(panel.viewer.title.endswith("*"))
+
+    qtbot.waitUntil(is_said, timeout=20_000)
+
+
 def test_what_can_no_longer_be_saved_is_unsaved(study: Any) -> None:
     """Streamlines whose FOD is gone would be lost as well."""
     study.viewer.layers.remove(study.session.fod_layer)

@@ -28,7 +28,7 @@ logger = logging.getLogger(__name__)
 
 FOLDER = "napari-tractography"  # beside napari's settings
 AUTOSAVE_MS = 30_000
-COMPARE_MS = 700  # after the last change, before it is compared with what is saved
+COMPARE_MS = 100  # after a change, before it is compared with what is saved
 MARK = " *"  # of what is unsaved, in the title
 
 # What was saved, and where, in viewers whose panel was closed: it may be opened again.
@@ -120,7 +120,8 @@ class ProjectKeeper(QObject):  # type: ignore[misc]
         self._compare.start()
 
     def _on_change(self, *_: Any) -> None:
-        self._compare.start()
+        if not self._compare.isActive():  # a drag changes something all the time
+            self._compare.start()
 
     @property
     def _now(self) -> Snapshot:
