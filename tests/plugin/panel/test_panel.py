@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import napari.settings
 import numpy as np
 import pytest
 from hands import (
@@ -22,6 +23,7 @@ from qtpy.QtWidgets import (
     QAbstractButton,
     QAbstractSpinBox,
     QComboBox,
+    QDockWidget,
     QLabel,
     QSlider,
     QWidget,
@@ -31,9 +33,10 @@ from napari_tractography import Fod, Tractogram, track
 from napari_tractography.geometry.grid import Grid
 from napari_tractography.model.parameters import parameter_specs
 from napari_tractography.model.phantoms import make_phantom, phantom_seeds_mm
+from napari_tractography.plugin.panel.docks import scrolled
 from napari_tractography.plugin.panel.panel import TractographyPanel
 from napari_tractography.plugin.panel.widgets.controls import set_values
-from napari_tractography.plugin.panel.widgets.layout import Section
+from napari_tractography.plugin.panel.widgets.layout import Section, row
 from napari_tractography.plugin.session import runs
 from napari_tractography.plugin.session.wanted import OWN_SPECS
 
@@ -125,6 +128,40 @@ def test_nothing_is_cut_off_at_1280_by_800(open_window: Any, cross: Any, settle:
         panel.viewer.theme = theme
         lie_still(panel)
         assert_nothing_is_cut_off(panel)
+
+
+def test_nothing_is_cut_off_where_window_and_panel_are_as_narrow_as_can_be(
+    open_window: Any, cross: Any
+) -> None:
+    panel = open_window(cross, size=(1024, 700))
+    panel.session.add_seeds_mm(MIDDLE)
+    for section in panel.findChildren(Section):
+        section.header.setChecked(True)
+    dock, window = panel.parentWidget(), panel.window()
+    while not isinstance(dock, QDockWidget):
+        dock = dock.parentWidget()
+    appearance = napari.settings.get_settings().appearance
+    for size in (appearance.font_size, 13):  # in Preferences
+        appearance.font_size = size
+        window.resize(1024, 700)
+        window.resizeDocks([dock], [1], Qt.Orientation.Horizontal)
+        lie_still(panel)
+        assert_nothing_is_cut_off(panel)
+        for button in panel.scene.bar.findChildren(QAbstractButton):
+            assert button.width() >= button.sizeHint().width(), button.text()
+
+
+def test_what_is_wider_than_much_of_the_screen_scrolls_sideways(qtbot: Any) -> None:
+    inside = QWidget()
+    scroll = scrolled(row(inside))
+    qtbot.addWidget(scroll)
+    inside.setMinimumWidth(380)
+    assert 380 < scroll.minimumSizeHint().width() < 400 + scroll.verticalScrollBar().width()
+    inside.setMinimumWidth(5000)
+    assert scroll.minimumSizeHint().width() < scroll.screen().availableGeometry().width() / 2
+    scroll.resize(scroll.minimumSizeHint())
+    scroll.show()
+    qtbot.waitUntil(scroll.horizontalScrollBar().isVisible, timeout=WAIT_MS)
 
 
 def test_a_seed_and_a_bundle_move_nothing_under_the_mouse(open_window: Any, cross: Any) -> None:

@@ -28,6 +28,7 @@ from qtpy.QtWidgets import (
     QHeaderView,
     QMenu,
     QPushButton,
+    QSizePolicy,
     QTableWidget,
     QTableWidgetItem,
     QWidget,
@@ -487,7 +488,8 @@ def _icon(picture: QPixmap) -> QIcon:
 def _glyph(text: str, tooltip: str, act: Callable[[], object]) -> QPushButton:
     created = button(text, tooltip, act)
     created.setStyleSheet("padding: 3px 4px;")
-    created.setFixedWidth(NARROW)
+    created.setMinimumWidth(NARROW)
+    created.setSizePolicy(QSizePolicy.Policy.Fixed, QSizePolicy.Policy.Fixed)
     return created
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from qtpy.QtCore import QEvent, QObject, Qt
+from qtpy.QtCore import QEvent, QObject, QSize, Qt
 from qtpy.QtGui import QAction
 from qtpy.QtWidgets import QDockWidget, QMainWindow, QScrollArea, QWidget
 
@@ -27,14 +27,33 @@ HELP = (
     "Have the bundles, and what shows and measures them, in docks of their own, which may be "
     "dragged elsewhere; closing one brings all back."
 )
+MIN_WIDTH = 360
+MOST_OF_SCREEN = 0.4  # that a dock takes by itself
 BUNDLES_HEIGHT = 0.35  # of what all have at first
 
 
+class Scroll(QScrollArea):  # type: ignore[misc]
+    """Scrolls up and down, and sideways only where what is inside takes much of the screen."""
+
+    def minimumSizeHint(self) -> QSize:  # noqa: N802 - Qt's name
+        hint = super().minimumSizeHint()
+        beside = self.verticalScrollBar().sizeHint().width() + 2 * self.frameWidth()
+        most = round(MOST_OF_SCREEN * self.screen().availableGeometry().width())
+        needed = self.widget().minimumSizeHint().width() + beside
+        hint.setWidth(max(MIN_WIDTH, min(needed, most)))
+        return hint
+
+    def event(self, event: QEvent) -> bool:
+        """Be as wide as what is inside needs now, by another font, say."""
+        if event.type() == QEvent.Type.LayoutRequest:
+            self.updateGeometry()
+        return bool(super().event(event))
+
+
 def scrolled(inside: QWidget) -> QScrollArea:
-    scroll = QScrollArea()
+    scroll = Scroll()
     scroll.setWidget(inside)
     scroll.setWidgetResizable(True)
-    scroll.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
     scroll.setFrameShape(QScrollArea.Shape.NoFrame)
     return scroll
 

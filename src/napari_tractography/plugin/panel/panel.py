@@ -10,7 +10,7 @@ import dataclasses
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from qtpy.QtCore import Qt
+from qtpy.QtCore import QEvent, Qt
 from qtpy.QtGui import QShowEvent
 from qtpy.QtWidgets import QApplication, QCheckBox, QComboBox, QWidget
 
@@ -36,6 +36,7 @@ from ..space.views import keep_oriented, turn_first
 from ..streamlines.colours import ONE_COLOUR, WEIGHT
 from ..streamlines.layer import Streamlines
 from ..streamlines.turning import fewer_while_turning
+from ..timers import delayed
 from ..words import in_words
 from .bundle_list import BundleSection
 from .display.appearance import AppearanceSection
@@ -78,7 +79,6 @@ COHORT_HELP = (
 )
 SWEEP_HELP = "Sweep a parameter: what each value gives, and where the answer is flat."
 NOTHING_TO_TRACK = "These streamlines were opened from a file; make a new bundle to track one."
-MIN_WIDTH = 360
 
 
 class TractographyPanel(QWidget):  # type: ignore[misc]
@@ -126,6 +126,7 @@ class TractographyPanel(QWidget):  # type: ignore[misc]
             (QApplication.instance().focusChanged, self._undo_keys.on_focus),
         )
         self._attached = False
+        self._align_later = delayed(self, 0, lambda: align(self.forms))
         self.is_showing = Flag()  # controls are set to what a bundle says, which is no act
         self._build()
         self._connect()
@@ -244,16 +245,20 @@ class TractographyPanel(QWidget):  # type: ignore[misc]
             row(self.run_button, self.cancel_button, self.live),
         ).setContentsMargins(8, 4, 8, 6)
         stack(self, scrolled(inside), self._foot).setStretch(0, 1)
-        self.setMinimumWidth(MIN_WIDTH)
         self.setStyleSheet(FOCUS_STYLE)
 
     def showEvent(self, event: QShowEvent) -> None:  # noqa: N802 - Qt's name
-        """Align the labels and be as wide as the foot, now that they have the window's font."""
+        """Align the labels, now that they have the window's font."""
         align(self.forms)
-        self.setMinimumWidth(max(MIN_WIDTH, self._foot.minimumSizeHint().width()))
         self.project.guard(self.window())
         self.docks.follow_later()
         super().showEvent(event)
+
+    def changeEvent(self, event: QEvent) -> None:  # noqa: N802 - Qt's name
+        """Align the labels again where the window gets another font."""
+        if event.type() == QEvent.Type.StyleChange and self.isVisible():
+            self._align_later.start()
+        super().changeEvent(event)
 
     def _connect(self) -> None:
         on_change(self.seeds.controls, self._on_seeding)

@@ -33,7 +33,7 @@ from ...space.views import (
 from ...timers import delayed
 from ..widgets.busy_dialog import errors_shown, wait_for
 from ..widgets.controls import form, on_change, parameter_controls
-from ..widgets.layout import beside, button, row, shrinkable, stack
+from ..widgets.layout import Rows, button, row, shrinkable, stack
 from .four_up import CanvasFrame, FourUp
 from .region_outlines import RegionOutlines
 from .ruler import Ruler
@@ -68,17 +68,16 @@ class ViewSection(QWidget):  # type: ignore[misc]
         self.labels: OrientationLabels | None = None
         self.ruler = Ruler(session, mouse)
         self.views = {
-            name: shrinkable(button(name, VIEW_HELP[name], partial(self.show_view, name)))
+            name: button(name, VIEW_HELP[name], partial(self.show_view, name))
             for name in (*PLANES, *SIDES)
         }
         for name in PLANES:  # that of what is in view is pressed
             self.views[name].setCheckable(True)
         for name in SIDES:
-            self.views[name].setMinimumWidth(NARROW)
+            shrinkable(self.views[name]).setMinimumWidth(NARROW)
         planes, sides = ([self.views[name] for name in names] for names in (PLANES, SIDES))
-        self.bar = QWidget()  # above the canvas, where there is one
-        bar_layout = beside(self.bar, *planes, shrinkable(self.ruler.button), spacing=2)
-        bar_layout.setContentsMargins(2, 0, 2, 2)
+        # Above the canvas, where there is one.
+        self.bar = Rows(*planes, self.ruler.button, spacing=2)
         self.slices = SlicesBox(session)
         self.four_up = FourUp(session, self.slices, mouse, self.ruler)
         for part in (self.ruler, self.four_up):

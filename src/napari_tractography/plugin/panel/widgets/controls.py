@@ -39,7 +39,8 @@ from .layout import beside, shrinkable
 SHORT_UNITS = {"degrees": "°"}
 DECIMALS = 6  # enough to type any value that makes sense; zeros at the end are not shown
 NO_VALUE = "none"  # what the box of a number that may be left out says without one
-BOX_WIDTH = 104
+BOX_WIDTH = 104  # pixels, by a usual font at least
+BOX_ROOM, BOX_LETTERS = 44, 6  # of them for so many letters
 SWATCH_SIZE = 32, 12  # pixels
 ARROW = "↺"
 ARROW_WIDTH = 24  # pixels, kept free where there is no arrow
@@ -70,7 +71,19 @@ class NumberBox(QDoubleSpinBox):  # type: ignore[misc]
         if spec.default is None:
             self.setSpecialValueText(NO_VALUE)
         self.setValue(spec.default or 0.0)
-        self.setFixedWidth(BOX_WIDTH) if spec.slider else self.setMinimumWidth(BOX_WIDTH)
+        self._is_narrow = bool(spec.slider)
+        self._fit()
+
+    def changeEvent(self, event: QEvent) -> None:  # noqa: N802 - Qt's name
+        super().changeEvent(event)
+        if event.type() in (QEvent.Type.StyleChange, QEvent.Type.FontChange):
+            self._fit()
+
+    def _fit(self) -> None:
+        """Have room for most numbers, beside a slider for no more: Qt's own is for the longest."""
+        letters = self.fontMetrics().horizontalAdvance("0" * BOX_LETTERS)
+        width = max(BOX_WIDTH, BOX_WIDTH - BOX_ROOM + letters)
+        self.setFixedWidth(width) if self._is_narrow else self.setMinimumWidth(width)
 
     def textFromValue(self, value: float) -> str:  # noqa: N802 - Qt's name
         return str(self.locale().toString(round(value, DECIMALS), "g", 9))

@@ -6,11 +6,12 @@ import sys
 from collections.abc import Callable
 from typing import TypeVar
 
-from qtpy.QtCore import Qt
+from qtpy.QtCore import QEvent, Qt
 from qtpy.QtGui import QAction
 from qtpy.QtWidgets import (
     QAbstractItemView,
     QBoxLayout,
+    QGridLayout,
     QHBoxLayout,
     QHeaderView,
     QLabel,
@@ -114,6 +115,39 @@ def beside(
     if stretch_first:
         layout.setStretch(0, 1)
     return layout
+
+
+class Rows(QWidget):  # type: ignore[misc]
+    """Buttons of one width side by side, in as many rows as their texts need."""
+
+    def __init__(self, *parts: QWidget, spacing: int) -> None:
+        super().__init__()
+        self._parts = [shrinkable(part) for part in parts]
+        self._grid = QGridLayout(self)
+        self._grid.setSpacing(spacing)
+        self._grid.setContentsMargins(spacing, 0, spacing, spacing)
+        self._n_columns = 0
+        self._fill(len(parts))
+
+    def event(self, event: QEvent) -> bool:
+        """Have other rows where there is another width, font or number of buttons."""
+        if event.type() in (QEvent.Type.Resize, QEvent.Type.LayoutRequest):
+            shown = [part for part in self._parts if not part.isHidden()]
+            spacing = self._grid.spacing()
+            widest = max(part.sizeHint().width() for part in shown) + spacing
+            most = max((self.width() - spacing) // widest, 1)
+            n_rows = -(-len(shown) // most)
+            self._fill(-(-len(shown) // n_rows))
+        return bool(super().event(event))
+
+    def _fill(self, n_columns: int) -> None:
+        if n_columns == self._n_columns:
+            return
+        self._n_columns = n_columns
+        for part in self._parts:
+            self._grid.removeWidget(part)
+        for number, part in enumerate(self._parts):
+            self._grid.addWidget(part, *divmod(number, n_columns))
 
 
 def stack(whole: QWidget, *parts: QWidget, spacing: int | None = None) -> QBoxLayout:
