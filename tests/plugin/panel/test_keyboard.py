@@ -15,11 +15,14 @@ from qtpy.QtWidgets import (
     QApplication,
     QComboBox,
     QLabel,
+    QLineEdit,
     QSlider,
     QTableView,
     QWidget,
 )
 
+from napari_tractography.plugin.panel.measure.cohort import CohortDialog
+from napari_tractography.plugin.panel.measure.sweep_dialog import SweepDialog
 from napari_tractography.plugin.panel.widgets.layout import Section
 
 CONTROLS = (QAbstractButton, QAbstractSpinBox, QComboBox, QSlider, QTableView)
@@ -110,6 +113,26 @@ def test_each_label_stands_for_a_control_that_takes_the_focus(open_model: Any, c
     for buddy in buddies:
         target = buddy.focusProxy() or buddy
         assert target.focusPolicy() & Qt.FocusPolicy.TabFocus, buddy
+
+
+def test_every_control_has_a_name_that_can_be_read_aloud(
+    panel: Any, cross: Any, qtbot: Any
+) -> None:
+    """By its text, its label or a name of its own; a glyph is none."""
+    sweep = SweepDialog(panel.session, lambda **_values: None, panel)
+    cohort = CohortDialog("sub-*.mif", panel)
+    for dialog in (sweep, cohort):
+        qtbot.addWidget(dialog)
+        dialog.show()
+    for root in (panel, sweep, cohort):
+        labels = {each.buddy(): each.text() for each in root.findChildren(QLabel)}
+        for control in [*controls_in(root), *root.findChildren(QLineEdit)]:
+            if isinstance(control.parent(), QAbstractSpinBox) or not control.isVisible():
+                continue
+            text = control.text() if isinstance(control, QAbstractButton) else ""
+            name = control.accessibleName() or labels.get(control, "") or text
+            assert any(letter.isalnum() for letter in name), (control, control.toolTip())
+    sweep.reject()
 
 
 def focused(panel: Any, widget: QWidget, qtbot: Any) -> QWidget:

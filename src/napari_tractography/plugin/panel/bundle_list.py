@@ -120,22 +120,24 @@ class BundleSection(QWidget):  # type: ignore[misc]
         )
         self.up = _glyph(
             "▲",
+            "Up",
             keys_here("Move the selected bundle up the list; so does Ctrl+Up."),
             lambda: bundles.move(bundles.active, -1),
         )
         self.down = _glyph(
             "▼",
+            "Down",
             keys_here("Move the selected bundle down the list; so does Ctrl+Down."),
             lambda: bundles.move(bundles.active, 1),
         )
         self.colours = _glyph(
             "",
+            "Colours of all bundles",
             "Give each bundle a colour of its own; where each has one, colour all by direction.",
             self.colour_each,
         )
         self.colours.setIcon(_icon(_striped([QColor(colour) for colour in COLOURS[:3]])))
         self.colours.setIconSize(QSize(ICON - 4, ICON - 4))
-        self.colours.setAccessibleName("Colours of all bundles")
         self.tools = row(
             self.new, self.copy, self.mirror, self.delete, self.colours, self.up, self.down
         )
@@ -348,6 +350,7 @@ class _Table(QTableWidget):  # type: ignore[misc]
         self.setEditTriggers(triggers.DoubleClicked | triggers.EditKeyPressed)
         self.setShowGrid(False)
         self.setToolTip(f"<qt>{HELP}</qt>")
+        self.setAccessibleName("Bundles")
         self.setIconSize(QSize(ICON, ICON))
         self.verticalHeader().hide()
         header = self.horizontalHeader()
@@ -485,8 +488,9 @@ def _icon(picture: QPixmap) -> QIcon:
     return icon
 
 
-def _glyph(text: str, tooltip: str, act: Callable[[], object]) -> QPushButton:
+def _glyph(text: str, name: str, tooltip: str, act: Callable[[], object]) -> QPushButton:
     created = button(text, tooltip, act)
+    created.setAccessibleName(name)
     created.setStyleSheet("padding: 3px 4px;")
     created.setMinimumWidth(NARROW)
     created.setSizePolicy(QSizePolicy.Policy.Fixed, QSizePolicy.Policy.Fixed)

@@ -35,6 +35,7 @@ class SliceControl:
         self.name, self.label, self.tooltip = name, label, tooltip
         self._session, self._axis = session, axis
         self.slider, self.text = QSlider(Qt.Orientation.Horizontal), QLabel()
+        self.slider.setAccessibleName(label)
         self.slider.valueChanged.connect(self._on_slider)
         self.text.setMinimumWidth(self.text.fontMetrics().horizontalAdvance("S -000.0"))
         self.native = row(self.slider, self.text, stretch_first=True)

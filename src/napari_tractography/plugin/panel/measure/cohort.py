@@ -249,6 +249,8 @@ class CohortDialog(QDialog):  # type: ignore[misc]
         self.warp_line = QLineEdit()
         self.warp_line.setPlaceholderText("none")
         self.warp_line.setToolTip(WARPS_HELP)
+        self.line.setAccessibleName("Files of the subjects")
+        self.warp_line.setAccessibleName("Warps")
         self.found = wrapped()
         self.files = button("Files...", "Choose files of one folder.", self._ask_files)
         buttons = QDialogButtonBox.StandardButton

@@ -37,6 +37,7 @@ class LengthHistogram(QWidget):  # type: ignore[misc]
         self._unit = MM
         self.bars = _Bars()
         self.slider = QDoubleRangeSlider(Qt.Orientation.Horizontal)
+        self.slider.setAccessibleName("Lengths")
         self.slider.setToolTip(
             "<qt>Lengths: drag the handles to leave out shorter and longer streamlines of the "
             "selected bundle; Undo in Selection brings them back.</qt>"

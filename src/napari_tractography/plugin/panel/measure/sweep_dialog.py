@@ -173,6 +173,13 @@ class SweepDialog(QDialog):  # type: ignore[misc]
         self.number.setRange(2, 12)
         self.number.setValue(5)
         self.number.setToolTip("How many values, besides that of now.")
+        for each, name in (
+            (self.parameter, "Parameter"),
+            (self.low, "From"),
+            (self.high, "To"),
+            (self.number, "Values"),
+        ):
+            each.setAccessibleName(name)
         self.start_button = button("Track", "Track with each value, in the background.", self.start)
         self.progress = ProgressRow("How many values have been tracked.", "Stop tracking.")
         self.pictures = SmallPictures()

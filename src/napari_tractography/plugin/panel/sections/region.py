@@ -242,6 +242,7 @@ class RegionSection(QWidget):  # type: ignore[misc]
             role = QComboBox()
             role.addItems(STEERING)
             role.setToolTip(f"<qt>{ROLES_HELP}</qt>")
+            role.setAccessibleName("Role")
             for chosen in (role.currentTextChanged, role.textActivated):
                 chosen.connect(lambda text, n=number: regions.set_role(self._shown[n], text))
             self.table.setCellWidget(number, 1, role)
@@ -335,6 +336,7 @@ class _Table(QTableWidget):  # type: ignore[misc]
         self._remove = remove
         self.setHorizontalHeaderLabels(TITLES)
         select_rows(self)
+        self.setAccessibleName("Regions")
         self.setToolTip(
             "Regions that steer streamlines, and what each is for; the slices turn to the one "
             "that is selected."
@@ -369,6 +371,7 @@ def _size_box() -> QDoubleSpinBox:
     box = QDoubleSpinBox()
     box.setDecimals(1)
     box.setToolTip("Radius of the sphere.")
+    box.setAccessibleName("Radius")
     return box
 
 
@@ -377,6 +380,7 @@ def _label_box() -> QSpinBox:
     box.setRange(0, 2**31 - 1)
     box.setSpecialValueText("any label")
     box.setToolTip("The label that counts; 0 for every label.")
+    box.setAccessibleName("Label")
     return box
 
 

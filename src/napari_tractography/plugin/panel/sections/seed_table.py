@@ -157,6 +157,7 @@ class SeedTable(QTableView):  # type: ignore[misc]
         self._of_layer = Listening()
         self.seeds = SeedModel(session)
         self.setModel(self.seeds)
+        self.setAccessibleName("Seeds")
         self.setToolTip(
             "Each seed can have a radius and a number of its own; empty a cell for the value "
             "above. Delete removes the selected."

@@ -114,6 +114,7 @@ class NumberControl:
             low, high = spec.slider
             self._increment = spec.increment or (high - low) / 100
             self.slider = QSlider(Qt.Orientation.Horizontal)
+            self.slider.setAccessibleName(spec.label)
             self.slider.setRange(round(low / self._increment), round(high / self._increment))
             self.slider.setValue(round(spec.default / self._increment))
             self.slider.valueChanged.connect(lambda at: self.box.setValue(at * self._increment))
