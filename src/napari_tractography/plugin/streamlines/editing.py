@@ -6,8 +6,9 @@ the result. Edits are data, :class:`~napari_tractography.recipes.edits.Edit`, wh
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -208,9 +209,20 @@ class Editor:
 
     def cut(self, point_mm: Sequence[float], normal: Sequence[float]) -> None:
         """Cut off what lies beyond a plane; see :meth:`Edit.cut`."""
-        state = self._begun()
-        cut = _after(state, Edit.cut(point_mm, normal))
-        if cut.base is not state.base:
+        self.take_cut(self.after_cut(point_mm, normal)())
+
+    def after_cut(
+        self, point_mm: Sequence[float], normal: Sequence[float]
+    ) -> Callable[[], EditState]:
+        """Return what works out such a cut, in any thread: of millions of points it takes seconds.
+
+        What it returns is for :meth:`take_cut`, as long as the layer shows the same streamlines.
+        """
+        return partial(_after, self._begun(), Edit.cut(point_mm, normal))
+
+    def take_cut(self, cut: EditState) -> None:
+        """Show what a cut has left, unless it cut nothing."""
+        if cut.base is not self._begun().base:
             self._passing = None  # of other streamlines
             self._go(cut)
 

@@ -16,6 +16,7 @@ from napari_tractography import Tractogram
 from napari_tractography.model.phantoms import make_phantom
 from napari_tractography.plugin.panel.sections import data as data_section
 from napari_tractography.plugin.panel.widgets import busy_dialog as waiting
+from napari_tractography.recipes.edits import Edit
 
 FOD = make_phantom("cross", lmax=2)
 
@@ -39,6 +40,35 @@ def when_it_waits(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[Any], N
 
     yield begin
     timer.stop()
+
+
+@pytest.mark.parametrize("cancel", [False, True])
+def test_a_cut_through_many_points_leaves_the_window_alive(
+    open_model: Any, monkeypatch: pytest.MonkeyPatch, when_it_waits: Any, cancel: bool
+) -> None:
+    gate, said, apply = threading.Event(), [], Edit.apply
+
+    def slow(edit: Edit, tractogram: Tractogram) -> Tractogram:
+        assert gate.wait(60)
+        return apply(edit, tractogram)
+
+    def react(dialog: QProgressDialog) -> None:
+        said.append(dialog.labelText())
+        if cancel:
+            dialog.findChild(QPushButton).click()
+        gate.set()
+
+    monkeypatch.setattr(Edit, "apply", slow)
+    panel = open_model(FOD)
+    layer = panel.session.ensure_streamlines_layer()
+    whole = Tractogram.from_streamlines([[[0.0, 0, -8], [0, 0, 8]]])
+    layer.tractogram = whole
+    panel.viewer.dims.set_point(0, 0.0)
+    when_it_waits(react)
+    panel.dissection.cut_at_slice(0, 1)
+    assert said == ["Cutting"]
+    assert (layer.tractogram is whole) is cancel
+    assert layer.editor.is_cut is not cancel
 
 
 @pytest.mark.parametrize("cancel", [False, True])

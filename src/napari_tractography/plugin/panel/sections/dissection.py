@@ -250,6 +250,7 @@ class Dissection(QWidget):  # type: ignore[misc]
 
     # -- cutting -------------------------------------------------------------------------------
 
+    @errors_shown()
     def cut_at_slice(self, axis: int, side: int) -> None:
         """Cut off what lies beyond the slice of the viewer.
 
@@ -263,7 +264,11 @@ class Dissection(QWidget):  # type: ignore[misc]
         beyond = point.copy()
         beyond[axis] += side
         here, there = np.asarray(layer.space.to_world(np.stack([point, beyond])), dtype=float)
-        layer.editor.cut(here.tolist(), (there - here).tolist())
+        shown = layer.tractogram
+        cut = layer.editor.after_cut(here.tolist(), (there - here).tolist())
+        left = wait_for(cut, "Cutting", self)
+        if layer.tractogram is shown:  # else it is a cut of others
+            layer.editor.take_cut(left)
 
     # -- with the mouse ------------------------------------------------------------------------
 
