@@ -8,6 +8,7 @@ import pytest
 from napari_tractography.errors import InvalidFodError, InvalidParameterError
 from napari_tractography.fields.sh import sh_matrix
 from napari_tractography.fields.tensors import (
+    KIND,
     ODF_LMAX,
     fractional_anisotropy,
     odf,
@@ -15,6 +16,7 @@ from napari_tractography.fields.tensors import (
 )
 from napari_tractography.geometry.directions import direction_set
 from napari_tractography.model.fod import Fod
+from napari_tractography.model.stop import StopReason
 
 FULL = np.array([[3.0, 0.4, 0.2], [0.4, 2.0, 0.1], [0.2, 0.1, 1.0]]) * 1e-3
 XX, YY, ZZ, XY, XZ, YZ = (FULL[i, j] for i, j in ((0, 0), (1, 1), (2, 2), (0, 1), (0, 2), (1, 2)))
@@ -69,6 +71,11 @@ def test_the_error_of_the_expansion_is_as_stated(ratio, fa, error):
     assert exact.max() == pytest.approx(fa, abs=0.01)
     assert np.abs(expanded - exact).max() < error * exact.max()
     assert expanded.min() > 0
+
+
+def test_a_fibre_that_fades_is_told_by_its_fa():
+    said = KIND.in_words(StopReason.LOW_AMPLITUDE.text)
+    assert said == "the fibre fades: FA below the minimum amplitude"
 
 
 def test_what_is_no_tensor_is_refused():

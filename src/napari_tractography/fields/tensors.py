@@ -192,4 +192,5 @@ KIND = InputKind(
     floor=0.1,
     floor_reason="FA, as tckgen's",
     is_absolute=True,
+    words=(("FOD amplitude below the minimum", "FA below the minimum amplitude"),),
 )

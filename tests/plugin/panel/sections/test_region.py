@@ -348,6 +348,9 @@ def test_the_section_of_regions_fits(open_window: Any, cross: Any) -> None:
     panel = open_window(cross, size=(1280, 800))
     section = next(s for s in panel.findChildren(Section) if s.isAncestorOf(panel.regions))
     section.header.setChecked(True)
+    lie_still(panel)
+    undo, redo = panel.regions.undo.undo, panel.regions.undo.redo
+    assert redo.x() - undo.x() < 2 * undo.width()  # side by side, also without other buttons
     for _ in range(6):
         add_sphere(panel)
     lie_still(panel)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from qtpy.QtCore import QEvent, QObject, Qt
 from qtpy.QtGui import QKeySequence
-from qtpy.QtWidgets import QAbstractSpinBox, QLineEdit, QShortcut, QSlider, QWidget
+from qtpy.QtWidgets import QAbstractSpinBox, QLineEdit, QShortcut, QSizePolicy, QSlider, QWidget
 
 from ...document import Document
 from .layout import beside, button, keys_here
@@ -28,6 +28,7 @@ class UndoButtons(QWidget):  # type: ignore[misc]
             created.setFixedWidth(BUTTON_WIDTH)
             created.setAccessibleName(name)
         beside(self, self.undo, self.redo, spacing=2)
+        self.setSizePolicy(QSizePolicy.Policy.Fixed, QSizePolicy.Policy.Fixed)
         history.history_changed.connect(self.refresh)
         self.refresh()
 
