@@ -15,6 +15,7 @@ from napari.settings import get_settings
 from napari.utils.key_bindings import KeymapHandler, coerce_keybinding
 
 from napari_tractography.plugin.panel import keys
+from napari_tractography.plugin.session.seed_mouse import NO_VOLUME
 from napari_tractography.plugin.space.views import KEYS as VIEW_KEYS
 from napari_tractography.plugin.space.views import ORDERS
 
@@ -111,6 +112,22 @@ def test_keys_as_by_default_are_not_kept_in_preferences(open_model: Any, cross: 
     assert "napari-tractography:run" not in shortcuts.shortcuts
     assert "napari-tractography:live" in shortcuts.shortcuts
     assert len(shortcuts.shortcuts) == n_before + 1
+
+
+def test_a_seed_is_placed_where_the_slices_meet_without_a_mouse(
+    open_model: Any, cross: Any, notes: list[str]
+) -> None:
+    panel = open_model()
+    press(panel.viewer, "Control-Shift-D")
+    assert notes == [f"warning: {NO_VOLUME}"]
+    panel = open_model(cross)
+    for slider, axis in zip(panel.scene.slices.sliders, range(3), strict=True):
+        slider.slider.setValue(slider.slider.maximum() - 3 - axis)
+    press(panel.viewer, "Control-Shift-D")
+    seeds = panel.session.seeds
+    meet = np.asarray(panel.viewer.dims.point)[None]
+    np.testing.assert_allclose(seeds.positions_mm, panel.session.space.to_world(meet))
+    assert (panel.session.document.last, len(seeds)) == ("Place 1 seed", 1)
 
 
 def test_no_key_is_taken_from_napari_and_none_twice() -> None:

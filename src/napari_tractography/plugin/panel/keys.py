@@ -70,6 +70,10 @@ COMMANDS = {
         "Redo", "Do again what was undone.",
         lambda panel: panel.session.document.redo(), "Control-Shift-Z",
     ),
+    "seed_here": PanelCommand(
+        "Seed at the crosshair", "Place a seed where all slices meet, as without a mouse.",
+        lambda panel: panel.mouse.add_seed_in_slices(), "Control-Shift-D",
+    ),
     "new_bundle": PanelCommand(
         "New bundle", "Make a bundle without seeds and regions.",
         lambda panel: panel.bundle_list.new.click(), "Control-Shift-B",

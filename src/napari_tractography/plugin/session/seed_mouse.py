@@ -105,6 +105,13 @@ class SeedMouse:
         if number in self._session.seeds_outside:
             self._missed(outside([number]))
 
+    def add_seed_in_slices(self) -> None:
+        """Place a seed where the slices of the viewer meet, without the mouse."""
+        if self._session.fod_layer is None:
+            self._missed(NO_VOLUME)
+        else:
+            self.add_seed(np.asarray(self._session.viewer.dims.point, dtype=float)[-3:])
+
     def add_sphere(self, position_zyx: NDArray[np.float64]) -> None:
         regions = self._session.regions
         radius_mm = regions.space.in_proportion(SPHERE_RADIUS_MM)
