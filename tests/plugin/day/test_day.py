@@ -145,6 +145,20 @@ def test_none_stands_first_also_where_layers_are_there_before_the_panel() -> Non
     assert choice.native.itemText(0) == "none"
 
 
+def test_a_name_that_has_no_room_is_told_whole() -> None:
+    viewer = ViewerModel()
+    choice = layer_choice("mask", "Mask", lambda: mask_layers(viewer.layers), "Where <it> is.")
+    choice.reset_choices()
+    assert choice.native.toolTip() == "<qt>Where &lt;it&gt; is.</qt>"
+    name = f"sub-01_{30 * 'long-'}label-A&B_mask.nii.gz"
+    layer = viewer.add_labels(np.ones((4, 4, 4), int), name=name)
+    choice.reset_choices()
+    choice.value = layer
+    assert choice.native.toolTip().startswith(f"<qt><b>{name.replace('&', '&amp;')}</b><br>Where")
+    choice.value = None
+    assert choice.native.toolTip() == "<qt>Where &lt;it&gt; is.</qt>"
+
+
 @pytest.mark.parametrize("name", ["mask.tif", "mask.zarr"])
 def test_a_mask_without_a_voxel_size_lies_on_the_image_that_has_one(
     open_model: Any, tmp_path: Path, notes: list[str], name: str

@@ -290,7 +290,15 @@ def layer_choice(
     )
     created.null_string = nothing
     created.choices = choices  # after it has its name, or none would stand last
-    shrinkable(created.native)
+    box = shrinkable(created.native)
+
+    def name_it(text: str) -> None:
+        """Say the whole name, for which the box may have no room."""
+        first = "" if text == nothing else f"<b>{html.escape(text)}</b><br>"
+        box.setToolTip(f"<qt>{first}{html.escape(tooltip)}</qt>")
+
+    box.currentTextChanged.connect(name_it)
+    box.view().setTextElideMode(Qt.TextElideMode.ElideMiddle)  # names of files differ at both ends
     return created
 
 
