@@ -9,7 +9,9 @@ import pytest
 from hands import OBLIQUE, Mouse, lie_still
 from qtpy.QtCore import Qt, QThread
 
+from napari_tractography.model.fod import Fod
 from napari_tractography.model.phantoms import make_phantom
+from napari_tractography.model.stop import StopReason
 from napari_tractography.plugin.layers.volume_layers import fod_of
 from napari_tractography.plugin.space.display import DisplaySpace
 from napari_tractography.plugin.space.positions import position_title
@@ -52,6 +54,18 @@ def test_mouse_table_and_region_say_the_same_place(
     seed = session.seeds.positions_mm[0]
     session.regions.add_sphere(session.space.to_display(seed[None])[0], 4.0)
     assert said in panel.regions.table.item(0, 0).toolTip()
+
+
+def test_why_a_streamline_ended_is_told_in_the_words_of_what_is_tracked_in(
+    open_model: Any,
+) -> None:
+    tensors = np.tile(np.float32([3, 1, 1, 0, 0, 0]), (4, 4, 4, 1))
+    panel = open_model(Fod.from_tensors(tensors, np.eye(4)))
+    viewer = panel.viewer
+    viewer.layers.selection.active = panel.session.fod_layer
+    value = f"0.7; streamline 3: {StopReason.LOW_AMPLITUDE.text}"
+    viewer.status = {"coords": "[2 2 2]", "value": value, "coordinates": value}
+    assert viewer.status["coordinates"].endswith("FA below the minimum amplitude")
 
 
 def test_another_fod_says_places_of_its_own_grid(open_window: Any, cross: Any) -> None:

@@ -17,6 +17,7 @@ from ..space.display import DisplaySpace
 from ..space.orientation_labels import axes_of
 from ..space.positions import position_text
 from ..streamlines.layer import Streamlines
+from ..words import in_words
 
 
 def say_position(session: Session, _event: Any = None) -> None:
@@ -35,8 +36,9 @@ def say_position(session: Session, _event: Any = None) -> None:
         position = np.asarray(viewer.cursor.position, dtype=float)[-3:]
         at = space.to_world(position[None])[0]
         where = position_text(at, space.unit, axes_of(viewer.layers))
-    shown = f"{where}: {status['value']}" if where else status["value"]
-    viewer.status = {**status, "coordinates": shown, "coords": where}
+    value = in_words(session.fod, status["value"])  # of a streamline says why it ended
+    shown = f"{where}: {value}" if where else value
+    viewer.status = {**status, "coordinates": shown, "coords": where, "value": value}
 
 
 def _space_of(session: Session, layer: Layer) -> DisplaySpace | None:
