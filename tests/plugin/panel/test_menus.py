@@ -209,6 +209,7 @@ def test_the_check_opens_the_file_again_as_what_fits_better(open_window, tmp_pat
         return
     assert (panel.session.fod.basis, panel.session.fod.frame) == ("tournier07", "voxel")
     assert panel.data.fod_choice.value is panel.session.fod_layer
+    assert panel.session.fod_layer.name == "fod.nii as tournier07, voxel axes"
     panel.more.check_fod()
     assert "read as tournier07, voxel axes, and no other reading fits better" in notes[-1]
     panel.session.document.undo()

@@ -203,7 +203,7 @@ class MoreMenu(QPushButton):  # type: ignore[misc]
             show_info(found.verdict)
         elif self._is_to_be_read_so(found):
             reading: Any = {"kind": fod.kind, **fod.vector_reading, **better}
-            self._add_fod(path, **reading)
+            self._add_fod(path, name=f"{fod.name} as {found.best.text}", **reading)
 
     def _is_to_be_read_so(self, found: Coherence) -> bool:
         text = f"{found.verdict} The file can be opened again as that."

@@ -148,17 +148,18 @@ class DataSection(QWidget):  # type: ignore[misc]
         return self._by_itself
 
     @errors_shown()
-    def add_fod(self, path: str | Path, **reading: Unpack[FodKeywords]) -> None:
+    def add_fod(self, path: str | Path, *, name: str = "", **reading: Unpack[FodKeywords]) -> None:
         """Open an FOD volume as a layer and choose it; a large file is read in the background.
 
-        How it is read, is said as to `load_fod`. Where a file does not look like an FOD but could
-        be read as one, the person is asked.
+        By itself the layer is named as the file. How that is read, is said as to `load_fod`. Where
+        a file does not look like an FOD but could be read as one, the person is asked.
         """
         try:
             data = open_fod(path, self.session.viewer, **reading)
         except AmbiguousKindError as error:
             self._ask_kind(path, error)
             return
+        data[1]["name"] = name or data[1]["name"]
         layer = self._add(data, path)
         self.fod_choice.value = layer
         opening = opening_of(layer)
