@@ -215,6 +215,34 @@ def test_what_is_typed_is_one_step_until_the_box_is_left(
     assert entry.layer.radius_mm == pytest.approx(5.0)
 
 
+@pytest.mark.parametrize("key", [Qt.Key.Key_Return, Qt.Key.Key_Enter])
+def test_enter_in_a_box_chooses_nothing_that_was_not_typed(
+    open_window: Any, cross: Any, key: Any
+) -> None:
+    """The cone angle is shown rounded, and what the FOD suggests stays a suggestion."""
+    panel = open_window(cross)
+    session = panel.session
+    session.regions.add_sphere(HERE, 5.0)
+    for section in panel.findChildren(Section):
+        section.header.setChecked(True)
+    lie_still(panel)
+    document, now = session.document, session.document.now
+    boxes = [box for box in panel.findChildren(QAbstractSpinBox) if box.isVisible()]
+    assert len(boxes) > 15
+    for box in boxes:
+        QTest.keyClick(box, key)
+        assert document.now is now, (document.last, box.toolTip())
+    unfold(panel, panel.regions)
+    radius = panel.regions.table.cellWidget(0, 2)
+    keys_into(radius, "7")
+    QTest.keyClick(radius, key)
+    assert document.last == "Radius of Sphere"
+    keys_into(radius, "9")
+    assert document.last == "Radius of Sphere"
+    document.undo()
+    assert session.regions.entries[0].layer.radius_mm == pytest.approx(7.0)
+
+
 def test_undo_in_a_box_takes_back_what_was_done_last(open_window: Any, cross: Any) -> None:
     """And not a letter: there is one order for everything."""
     panel = open_window(cross)

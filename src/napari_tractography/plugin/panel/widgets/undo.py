@@ -78,6 +78,25 @@ class _Numbers(QObject):  # type: ignore[misc]
         return False
 
 
+class _QuietEnter(QObject):  # type: ignore[misc]
+    """Keeps Enter in a box of numbers from choosing the number that it shows anyway.
+
+    Qt says then that the value has changed, whether it has or not. An automatic value would become
+    a chosen one, rounded as it is shown.
+    """
+
+    def eventFilter(self, watched: QObject, event: QEvent) -> bool:  # noqa: N802 - Qt's name
+        enter = Qt.Key.Key_Return, Qt.Key.Key_Enter
+        if event.type() != QEvent.Type.KeyPress or event.key() not in enter:
+            return False
+        if not watched.keyboardTracking():  # it is on its way, by this filter
+            return False
+        watched.setKeyboardTracking(False)  # so that only another value is told
+        watched.event(event)
+        watched.setKeyboardTracking(True)
+        return True
+
+
 def make_one_step_each(widget: QWidget, history: Document) -> None:
     """Make one step of what is dragged along a slider, or typed into a box until that is left.
 
@@ -91,3 +110,4 @@ def make_one_step_each(widget: QWidget, history: Document) -> None:
             typed = each.findChild(QLineEdit).textEdited
             typed.connect(lambda _text, box=each: history.hold(box))
             each.editingFinished.connect(lambda box=each: history.release(box))
+            each.installEventFilter(_QuietEnter(each))
