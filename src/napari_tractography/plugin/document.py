@@ -58,11 +58,14 @@ class LayerRef:
         self.name = str(layer.name)
         self.path = str(layer.metadata.get("path") or layer.source.path or "")
         self.instead: LayerRef | None = None
+        self._reading = _reading_of(layer)
         self._layer = weakref.ref(layer)
 
     def is_like(self, other: LayerRef | None) -> bool:
-        """Return whether both are of one file."""
-        return other is not None and bool(self.path) and self.path == other.path
+        """Return whether both are of one file, and as far as is known read in the same way."""
+        if other is None or not self.path or self.path != other.path:
+            return False
+        return not self._reading or not other._reading or self._reading == other._reading
 
     @classmethod
     def to(cls, layer: Any) -> Any:
@@ -84,8 +87,15 @@ class LayerRef:
         layer = self._layer()
         if layer is None or layer not in viewer.layers:
             return None
-        self.name = str(layer.name)
+        self.name, self._reading = str(layer.name), _reading_of(layer)
         return layer
+
+
+def _reading_of(layer: Any) -> Any:
+    """Return how the file of a layer that shows an FOD is read; none while that is not known."""
+    held = layer.metadata.get("fod")
+    fod = getattr(held, "fod", held)  # of one that was, or is, being read
+    return fod and (fod.basis, fod.frame, fod.vector_reading)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

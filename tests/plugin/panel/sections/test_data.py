@@ -112,6 +112,27 @@ def test_when_the_chosen_fod_is_removed_one_that_is_left_is_chosen(
     assert panel.session.fod_layer is panel.data.fod_choice.value is first
 
 
+def test_the_same_file_read_in_other_axes_does_not_stand_in_for_one_that_was_closed(
+    open_model: Any, tmp_path: Path
+) -> None:
+    peaks = np.tile(np.float32([0.6, -0.8, 0]), (12, 12, 6, 1))
+    nib.save(nib.Nifti1Image(peaks, np.diag([2.0, 2, 2, 1])), tmp_path / "vectors.nii")
+    panel = open_model()
+    for axes in ("scanner", "fsl"):
+        panel.data.add_fod(tmp_path / "vectors.nii", axes=axes)
+    session, (first, second) = panel.session, panel.viewer.layers
+    session.add_seeds_mm(np.array([[11.0, 11, 5]]))
+    assert session.fod_layer is second
+    panel.viewer.layers.remove(second)
+    assert session.fod_layer is None
+    assert session.closed_fod
+    panel.data.add_fod(tmp_path / "vectors.nii", axes="fsl")  # the same again
+    assert session.fod.vector_reading["axes"] == "fsl"
+    panel.viewer.layers.remove(session.fod_layer)
+    panel.data.fod_choice.value = first  # as a person may choose
+    assert session.document.last == f"Track in {first.name}"
+
+
 def test_undo_goes_back_beyond_an_fod_that_was_closed_and_redo_comes_again(
     open_model: Any, cross: Any
 ) -> None:
