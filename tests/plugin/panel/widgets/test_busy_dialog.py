@@ -8,13 +8,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hands import WAIT_MS, tracking_threads
+from hands import WAIT_MS, Mouse, tracking_threads
 from qtpy.QtCore import QTimer
 from qtpy.QtWidgets import QApplication, QProgressDialog, QPushButton
 
 from napari_tractography import Tractogram
 from napari_tractography.model.phantoms import make_phantom
 from napari_tractography.plugin.panel.sections import data as data_section
+from napari_tractography.plugin.panel.sections import dissection
 from napari_tractography.plugin.panel.widgets import busy_dialog as waiting
 from napari_tractography.recipes.edits import Edit
 
@@ -69,6 +70,34 @@ def test_a_cut_through_many_points_leaves_the_window_alive(
     assert said == ["Cutting"]
     assert (layer.tractogram is whole) is cancel
     assert layer.editor.is_cut is not cancel
+
+
+@pytest.mark.parametrize("cancel", [False, True])
+def test_a_stroke_across_many_points_leaves_the_window_alive(
+    open_window: Any, monkeypatch: pytest.MonkeyPatch, when_it_waits: Any, cancel: bool
+) -> None:
+    gate, said, find = threading.Event(), [], dissection.crossed
+
+    def slow(*args: Any, **kwargs: Any) -> Any:
+        assert gate.wait(60)
+        return find(*args, **kwargs)
+
+    def react(dialog: QProgressDialog) -> None:
+        said.append(dialog.labelText())
+        if cancel:
+            dialog.findChild(QPushButton).click()
+        gate.set()
+
+    monkeypatch.setattr(dissection, "crossed", slow)
+    panel = open_window(FOD)
+    layer = panel.session.ensure_streamlines_layer()
+    layer.tractogram = Tractogram.from_streamlines([[[-8.0, 0, 0], [0, 0, 0], [8.0, 0, 0]]])
+    panel.viewer.dims.set_point(0, 0.0)
+    panel.dissection.tools["Lasso"].click()
+    when_it_waits(react)
+    Mouse(panel.viewer).drag((0.0, -6.0, 0.0), (0.0, 6.0, 0.0))
+    assert said == ["Selecting"]
+    assert layer.selected.tolist() == ([] if cancel else [0])
 
 
 @pytest.mark.parametrize("cancel", [False, True])

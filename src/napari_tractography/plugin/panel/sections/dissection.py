@@ -6,7 +6,7 @@ panel, below those buttons.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -292,25 +292,34 @@ class Dissection(QWidget):  # type: ignore[misc]
         if overlay is not None:
             overlay.close()
             overlay.deleteLater()
+        shown = layer.tractogram
         if tool == STROKE:
-            layer.selected = self._crossed(layer, np.stack(positions), sight)
+            find = self._crossed(layer, np.stack(positions), sight)
         else:
-            layer.selected = self._touched(layer, positions, sight)
+            find = self._touched(layer, positions, sight)
+        with errors_shown():
+            self._select(layer, shown, wait_for(find, "Selecting", self))
 
-    def _crossed(self, layer: Streamlines, stroke: Any, sight: Any) -> Any:
-        dims, offsets = self.session.viewer.dims, layer.tractogram.offsets
-        shown = layer.space.to_display(layer.tractogram.points)
+    def _crossed(self, layer: Streamlines, stroke: Any, sight: Any) -> Callable[[], Any]:
+        """Return what finds streamlines across a stroke, in any thread."""
+        dims, tractogram, space = self.session.viewer.dims, layer.tractogram, layer.space
+        ahead, slab = np.zeros(3), None
         if dims.ndisplay == 3:
-            return crossed(shown, offsets, stroke, np.asarray(sight)[-3:])
-        axis = int(dims.order[0]) - (dims.ndim - 3)
-        ahead = np.zeros(3)
-        ahead[axis] = 1.0
-        at, half = float(dims.point[-3:][axis]), layer.slab / 2
-        slab = axis, at - half, at + half
-        return crossed(shown, offsets, stroke, ahead, slab=slab)
+            ahead = np.asarray(sight)[-3:]
+        else:
+            axis = int(dims.order[0]) - (dims.ndim - 3)
+            ahead[axis] = 1.0
+            at, half = float(dims.point[-3:][axis]), layer.slab / 2
+            slab = axis, at - half, at + half
+        return lambda: crossed(
+            space.to_display(tractogram.points), tractogram.offsets, stroke, ahead, slab=slab
+        )
 
-    def _touched(self, layer: Streamlines, positions: Any, sight: Any) -> Any:
-        """Take the sphere around where the mouse was pressed, on the streamline that is there."""
+    def _touched(self, layer: Streamlines, positions: Any, sight: Any) -> Callable[[], Any]:
+        """Return what finds streamlines in a sphere, in any thread.
+
+        It lies around where the mouse was pressed, on the streamline that is there.
+        """
         centre = positions[0]
         radius = max(float(np.linalg.norm(p - centre)) for p in positions)
         radius = radius or layer.space.per_mm * layer.space.in_proportion(CLICK_MM)
@@ -319,7 +328,7 @@ class Dissection(QWidget):  # type: ignore[misc]
             centre = centre if found is None else found
         (centre_mm,) = np.asarray(layer.space.to_world(np.asarray(centre)[None]))
         sphere = Region.sphere(centre_mm, radius / layer.space.per_mm, "include")
-        return layer.tractogram.select_numbers(regions=[sphere])
+        return partial(layer.tractogram.select_numbers, regions=[sphere])
 
 
 class Overlay(QWidget):  # type: ignore[misc]
