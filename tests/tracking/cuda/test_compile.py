@@ -82,7 +82,7 @@ SPECIAL = [
     pytest.param(
         ("-DALGORITHM=PROBABILISTIC", "-DINTERPOLATION=TRILINEAR", "-DLMAX=8", "-DTISSUES=1"),
         109_500,
-        76,
+        96,  # with 128 registers a few numbers are kept there
         id="probabilistic with tissues",
     ),
 ]

@@ -11,6 +11,7 @@ ROW = Algorithm(
     cpu="napari_tractography.tracking.cpu.draw:draw_directions",
     cuda="probabilistic_direction",
     cuda_source='#include "probabilistic.h"',
+    cuda_registers=128,  # the compiler takes 163 if it may, and at 128 nothing goes to memory
     side_by_side=True,
     among_vectors="drawn",
     step_voxels=0.275,
