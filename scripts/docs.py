@@ -390,6 +390,11 @@ def measured_words(text: str) -> str:
         purposes.measured()[name].shares["tee, csd20"].valid
         for name in ("probabilistic", "probabilistic, a floor of 0.1")
     ]
+    page = (ROOT / "docs" / "validation.md").read_text("utf-8")
+    density = [
+        re.search(rf"^\| fod_template.*?\| {setting} \|[^|]*\| ([\d.]+) \|", page, flags=re.M)[1]
+        for setting in ("for_fod", "for_fod, neither")
+    ]
     for pattern, figures in (
         (r"(?<=drawn )\d+ % are joined rightly and \d+ % wrongly", (ours.valid, ours.invalid)),
         (r"(?<=iFOD1 joins )\d+ and \d+ %", (theirs.valid, theirs.invalid)),
@@ -397,14 +402,17 @@ def measured_words(text: str) -> str:
         (r"\d+ % of streamlines are valid with it and \d+ %", (ours.valid, floor.valid)),
         (r"\d+ and \d+ % where a bundle ends at", tee),
         (r"(?<=as the mean of )\d+(?=\s+FODs)", (n_fods,)),
+        (r"(?<=is as iFOD2's \(r )0\.\d+", density[:1]),
+        (r"(?<=without \(r )0\.\d+", density[:1]),
+        (r"(?<=r )0\.\d+ beside 0\.\d+(?= for lines that neither)", density),
     ):
         text = re.sub(pattern, functools.partial(_with_figures, figures), text)
     return text
 
 
-def _with_figures(figures: Sequence[int], found: re.Match[str]) -> str:
+def _with_figures(figures: Sequence[object], found: re.Match[str]) -> str:
     left = iter(figures)
-    return re.sub(r"\d+", lambda _: str(next(left)), found[0])
+    return re.sub(r"[\d.]+", lambda _: str(next(left)), found[0])
 
 
 def concepts_page() -> str:
