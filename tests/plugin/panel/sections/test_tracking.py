@@ -9,7 +9,7 @@ import pytest
 from hands import fod_layer
 from qtpy.QtCore import Qt
 from qtpy.QtTest import QTest
-from qtpy.QtWidgets import QDialog, QLabel
+from qtpy.QtWidgets import QDialog, QLabel, QScrollArea
 
 from napari_tractography.model.fod import Fod
 from napari_tractography.model.parameters import TrackingParameters
@@ -71,6 +71,14 @@ def test_an_algorithm_is_chosen_by_what_it_is_for_and_the_figures_are_a_click_aw
     for name, *figures in measured_table():
         assert name in shown
         assert all(figure in shown for figure in figures)
+    scroll = dialog.findChild(QScrollArea)  # nothing is cut off, but by the screen
+    assert all(
+        each.height() >= each.heightForWidth(each.width())
+        for each in dialog.findChildren(QLabel)
+        if each.hasHeightForWidth()
+    )
+    assert scroll.horizontalScrollBar().maximum() == 0
+    assert scroll.verticalScrollBar().maximum() == 0
     dialog.close()
 
 

@@ -11,7 +11,8 @@ from functools import partial
 from typing import Any
 
 from qtpy.QtCore import Qt
-from qtpy.QtWidgets import QDialog, QLabel, QToolButton, QWidget
+from qtpy.QtGui import QShowEvent
+from qtpy.QtWidgets import QDialog, QLabel, QScrollArea, QToolButton, QWidget
 
 from ....errors import TractographyError
 from ....model import purposes
@@ -56,8 +57,22 @@ class PurposeRow(QWidget):  # type: ignore[misc]
         return created
 
 
+class _Whole(QDialog):  # type: ignore[misc]
+    """As large as what is in its scroll area, where the screen has room."""
+
+    def showEvent(self, event: QShowEvent) -> None:  # noqa: N802 - Qt's name
+        """Qt would give it two thirds of the screen at most."""
+        super().showEvent(event)
+        scroll = self.findChild(QScrollArea)
+        inside, screen = scroll.widget(), self.screen().availableGeometry()
+        bar = scroll.verticalScrollBar().sizeHint().width()
+        width = inside.minimumSizeHint().width() + bar
+        height = inside.heightForWidth(width) + bar
+        self.resize(min(width, screen.width()), min(height, round(0.9 * screen.height())))
+
+
 def measured_dialog(parent: QWidget) -> QDialog:
-    dialog = QDialog(parent)
+    dialog = _Whole(parent)
     dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
     dialog.setWindowTitle("Which algorithm for what")
     for_what = "".join(
@@ -71,8 +86,13 @@ def measured_dialog(parent: QWidget) -> QDialog:
     table = QLabel(f"<table cellpadding=4>{''.join(lines)}</table>")
     where = f"{purposes.measured_where()}, {purposes.MEASURED_BY}"
     how = wrapped(f"{purposes.reading()}<br><br>{purposes.MEASURED_HOW} ({where})")
-    layout = stack(dialog, wrapped(f"<ul>{for_what}</ul>"), table, how, spacing=8)
+    inside, scroll = QWidget(), QScrollArea()
+    layout = stack(inside, wrapped(f"<ul>{for_what}</ul>"), table, how, spacing=8)
     layout.setContentsMargins(12, 12, 12, 12)
+    scroll.setWidget(inside)
+    scroll.setWidgetResizable(True)
+    scroll.setFrameShape(QScrollArea.Shape.NoFrame)
+    stack(dialog, scroll)
     return dialog
 
 
