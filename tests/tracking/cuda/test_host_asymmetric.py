@@ -159,7 +159,7 @@ def test_what_lanes_of_a_warp_have_in_common_is_as_large_as_python_says(
         "-DPLAIN=1",
     )
     lanes = library.lanes_of_warp()
-    of_lanes = 4 * ((lmax + 1) ** 2 + 2 + 11) * (kernels.WARP - lanes)
+    of_lanes = 4 * ((lmax + 1) ** 2 + 2 + 14) * (kernels.WARP - lanes)
     assert library.size_of_common() + of_lanes == kernels.common_bytes(lmax, True)
 
 

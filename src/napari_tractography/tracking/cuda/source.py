@@ -343,7 +343,7 @@ def usual(
 
 def common_bytes(lmax: int, is_asymmetric: bool = False) -> int:
     """Return the size of ``Common`` of ``structs.h``: an FOD a lane, and what else is there."""
-    return 4 * ((n_coefficients_of(lmax, is_asymmetric) + 2 + 11) * WARP + 4 * 3)
+    return 4 * ((n_coefficients_of(lmax, is_asymmetric) + 2 + 14) * WARP + 4 * 3)
 
 
 def log_length(settings: codes.Settings, tissues: codes.KernelTissues) -> int:
