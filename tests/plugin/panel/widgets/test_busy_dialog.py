@@ -43,15 +43,12 @@ def when_it_waits(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[Any], N
     timer.stop()
 
 
-@pytest.mark.parametrize("cancel", [False, True])
-def test_a_cut_through_many_points_leaves_the_window_alive(
-    open_model: Any, monkeypatch: pytest.MonkeyPatch, when_it_waits: Any, cancel: bool
-) -> None:
-    gate, said, apply = threading.Event(), [], Edit.apply
+def held(when_it_waits: Any, cancel: bool) -> tuple[Callable[..., Any], list[str]]:
+    """Return what holds work until its dialog is there, and what that says.
 
-    def slow(edit: Edit, tractogram: Tractogram) -> Tractogram:
-        assert gate.wait(60)
-        return apply(edit, tractogram)
+    The dialog is cancelled first, or not.
+    """
+    gate, said = threading.Event(), []
 
     def react(dialog: QProgressDialog) -> None:
         said.append(dialog.labelText())
@@ -59,13 +56,28 @@ def test_a_cut_through_many_points_leaves_the_window_alive(
             dialog.findChild(QPushButton).click()
         gate.set()
 
-    monkeypatch.setattr(Edit, "apply", slow)
+    def hold(work: Callable[..., Any]) -> Callable[..., Any]:
+        def slow(*args: Any, **kwargs: Any) -> Any:
+            assert gate.wait(60)
+            return work(*args, **kwargs)
+
+        return slow
+
+    when_it_waits(react)
+    return hold, said
+
+
+@pytest.mark.parametrize("cancel", [False, True])
+def test_a_cut_through_many_points_leaves_the_window_alive(
+    open_model: Any, monkeypatch: pytest.MonkeyPatch, when_it_waits: Any, cancel: bool
+) -> None:
     panel = open_model(FOD)
     layer = panel.session.ensure_streamlines_layer()
     whole = Tractogram.from_streamlines([[[0.0, 0, -8], [0, 0, 8]]])
     layer.tractogram = whole
     panel.viewer.dims.set_point(0, 0.0)
-    when_it_waits(react)
+    hold, said = held(when_it_waits, cancel)
+    monkeypatch.setattr(Edit, "apply", hold(Edit.apply))
     panel.dissection.cut_at_slice(0, 1)
     assert said == ["Cutting"]
     assert (layer.tractogram is whole) is cancel
@@ -76,25 +88,13 @@ def test_a_cut_through_many_points_leaves_the_window_alive(
 def test_a_stroke_across_many_points_leaves_the_window_alive(
     open_window: Any, monkeypatch: pytest.MonkeyPatch, when_it_waits: Any, cancel: bool
 ) -> None:
-    gate, said, find = threading.Event(), [], dissection.crossed
-
-    def slow(*args: Any, **kwargs: Any) -> Any:
-        assert gate.wait(60)
-        return find(*args, **kwargs)
-
-    def react(dialog: QProgressDialog) -> None:
-        said.append(dialog.labelText())
-        if cancel:
-            dialog.findChild(QPushButton).click()
-        gate.set()
-
-    monkeypatch.setattr(dissection, "crossed", slow)
     panel = open_window(FOD)
     layer = panel.session.ensure_streamlines_layer()
     layer.tractogram = Tractogram.from_streamlines([[[-8.0, 0, 0], [0, 0, 0], [8.0, 0, 0]]])
     panel.viewer.dims.set_point(0, 0.0)
     panel.dissection.tools["Lasso"].click()
-    when_it_waits(react)
+    hold, said = held(when_it_waits, cancel)
+    monkeypatch.setattr(dissection, "crossed", hold(dissection.crossed))
     Mouse(panel.viewer).drag((0.0, -6.0, 0.0), (0.0, 6.0, 0.0))
     assert said == ["Selecting"]
     assert layer.selected.tolist() == ([] if cancel else [0])
