@@ -69,12 +69,11 @@ def shape_of(fod: Fod, axis: np.ndarray, roundness: float = ROUNDNESS) -> Shape:
 
 
 def is_of_lobe(fod: Fod, axis: np.ndarray, units: np.ndarray, lobe_deg: float) -> np.ndarray:
-    """Of (n, 3) directions, with room for rounding."""
+    """Of (n, 3) directions of lines that go less than 53 degrees from it; with room for rounding."""
     between = units + axis
     between /= np.linalg.norm(between, axis=-1, keepdims=True)
     product = amplitudes(fod, axis[None]) * amplitudes(fod, units)
-    cosine = units @ axis
-    near = (cosine >= np.cos(np.radians(lobe_deg))) | (cosine <= codes.ASTRAY)
+    near = units @ axis >= np.cos(np.radians(lobe_deg))
     return near | (amplitudes(fod, between) ** 2 >= (1 - 1e-3) * codes.BULGE * product)
 
 
@@ -162,6 +161,16 @@ def flattened(side: np.ndarray, unit: np.ndarray) -> np.ndarray:
     """A tangent, as a unit vector among the tangents of another direction."""
     side = side - (side @ unit) * unit
     return side / np.linalg.norm(side)
+
+
+@pytest.mark.parametrize("half_angle", [28.0, 31.0])
+def test_lines_do_not_change_over_to_a_lobe_more_than_53_degrees_away(half_angle):
+    """Though the cone reaches it from the flank of their own: some are drawn half way to it."""
+    fod, axis, other = fused(half_angle), aside(-half_angle), aside(half_angle)
+    steps = tracked(fod, axis, 2_000, 12, max_angle_deg=35.0, lobe_deg=8.0, min_roundness=0.0)
+    towards = (steps @ other) > (steps @ axis)
+    assert towards.any(axis=1).mean() > 0.02
+    assert (steps @ other > np.cos(np.radians(12.0))).any(axis=1).mean() < 0.01
 
 
 def test_the_test_of_shapes_knows_them():

@@ -386,13 +386,13 @@ def test_directions_along_which_the_fod_fades_are_drawn_once_more(far_mm, angle,
 
 
 def is_of_lobe(truth, axis, units, lobe_deg):
-    """Which of (n, 3) directions are of the lobe of an axis."""
+    """Which of (n, 3) directions are of the lobe of an axis, the direction of the line itself."""
     between = units + axis
     between /= np.linalg.norm(between, axis=-1, keepdims=True) * (1.0 + 1e-12)
     product = truth.amplitudes(axis[None])[0] * truth.amplitudes(units)
     is_other = truth.amplitudes(between) ** 2 < codes.BULGE * product
     cosine = units @ axis
-    return ~(is_other & (cosine < np.cos(np.radians(lobe_deg))) & (cosine > codes.ASTRAY))
+    return ~(is_other & (cosine < np.cos(np.radians(lobe_deg))))
 
 
 @BOTH_INTERPOLATIONS

@@ -79,9 +79,11 @@ UNIT_24 = np.float32(2.0**-24)  # what 24 random bits are counted in
 UNIT_20 = np.float32(2.0**-20)
 MARGIN = np.float32(1.0001)  # far above rounding
 # Two directions are of one lobe where the square of the amplitude half way between them is at least
-# BULGE times the product of theirs. An axis does not count for directions further than ASTRAY from
-# it. In a step it turns by at most STRIDE radians along each principal axis of log f.
+# BULGE times the product of theirs. An axis does not count for a line that goes further than ASTRAY
+# from it; below NARROW_LMAX, where lobes are too broad to be apart, for directions so far from it.
+# In a step it turns by at most STRIDE radians along each principal axis of log f.
 BULGE = np.float32(1.1)
+NARROW_LMAX = 6
 # After so many proposals a direction of any lobe is taken, since hardly any of the cone is of the
 # line's own: with a narrow cone a line follows the axis slowly, and would ask for hundreds.
 LOBE_PROPOSALS = 32

@@ -29,7 +29,7 @@ from __future__ import annotations
 import numpy as np
 
 from ...runtime.compiling import inlined, kept
-from ..codes import ASTRAY, BULGE, LOBE_PROPOSALS, NO_SLOPE, UNIT_20
+from ..codes import ASTRAY, BULGE, LOBE_PROPOSALS, NARROW_LMAX, NO_SLOPE, UNIT_20
 from .cells import slopes_in_space
 from .crossings import see_roundness
 from .drift import keeps_its_side, made_positive, stride, tilted, top_turns
@@ -283,4 +283,7 @@ def lanes_of_another_lobe(field, settings, scratch, state, lanes):
     between = select(between > ZERO, between, ZERO)
     cosine = x * ux + y * uy + z * uz
     is_other = (between * between < BULGE * along * here) & (cosine < settings.lobe_cosine)
-    return lanes & bits_of(is_other & (cosine > ASTRAY))
+    kept = cosine
+    if len(field.shifts) > NARROW_LMAX:
+        kept = load(state.ux) * ux + load(state.uy) * uy + load(state.uz) * uz
+    return lanes & bits_of(is_other & (kept > ASTRAY))

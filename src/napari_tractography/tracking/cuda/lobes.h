@@ -207,7 +207,8 @@ DEVICE void mirror(const Settings& settings, StreamlineState& state)
     state.tz = z;
 }
 
-// Tell whether one more direction is to be drawn, since this one is of another lobe.
+// Tell whether one more direction is to be drawn, since this one is of another lobe; twin of
+// lanes_of_another_lobe() of cpu/lobes.py.
 DEVICE bool is_of_another_lobe(const Settings& settings, const StreamlineState& state)
 {
     if (!(settings.lobe_cosine > 0.0f) || state.n_proposals >= LOBE_PROPOSALS) return false;
@@ -220,6 +221,8 @@ DEVICE bool is_of_another_lobe(const Settings& settings, const StreamlineState& 
     float between = fmaxf(positive(sharpness_of(settings),
                                    amplitude_of_lane(lane, inverse * mx, inverse * my, inverse * mz)),
                           0.0f);
-    return between * between < BULGE * common().lobe.along[lane] * state.height &&
-           cosine > ASTRAY && cosine < settings.lobe_cosine;
+    float kept = cosine;
+    if (LMAX >= NARROW_LMAX) kept = state.ux * u.x + state.uy * u.y + state.uz * u.z;
+    return between * between < BULGE * common().lobe.along[lane] * state.height && kept > ASTRAY &&
+           cosine < settings.lobe_cosine;
 }
