@@ -69,7 +69,7 @@ def shape_of(fod: Fod, axis: np.ndarray, roundness: float = ROUNDNESS) -> Shape:
 
 
 def is_of_lobe(fod: Fod, axis: np.ndarray, units: np.ndarray, lobe_deg: float) -> np.ndarray:
-    """Of (n, 3) directions of lines that go less than 53 degrees from it, with room for rounding."""
+    """Of (n, 3) directions, the line going less than 53 degrees from it; with room for rounding."""
     between = units + axis
     between /= np.linalg.norm(between, axis=-1, keepdims=True)
     product = amplitudes(fod, axis[None]) * amplitudes(fod, units)
