@@ -3,8 +3,9 @@
 Every contestant gets the same seeds, each tried once, the same FOD and the same scoring, without a
 minimum length. Truths are bundles that are drawn, whose FODs are lobes along the fibres with some
 noise (*exact*), or made by constrained spherical deconvolution of a scan with noise (*csd20* and
-*csd30*, by its signal-to-noise ratio); and what the data folder has: TrackerYoga's phantom, as it
-is and with noise, FiberCup and a person. Parameters, tckgen's too (``--tune``), are chosen on half
+*csd30*, by its signal-to-noise ratio); with ``--kinds tod``, of which no page tells, made by
+MRtrix3's tckmap of true streamlines; and what the data folder has: TrackerYoga's phantom, as it is
+and with noise, FiberCup and a person. Parameters, tckgen's too (``--tune``), are chosen on half
 A and reported on half B, which has other angles to the grid or other bundles, other seeds and other
 noise::
 
@@ -703,7 +704,7 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=N_SEEDS, help="of a truth, in each repeat")
     parser.add_argument("--repeats", type=int, default=1, help="with other seeds and noise")
     parser.add_argument("--algorithms", nargs="*", default=[], help="beginnings of their names")
-    parser.add_argument("--kinds", nargs="*", choices=(*KINDS, *ALIASES), default=KINDS)
+    parser.add_argument("--kinds", nargs="*", choices=(*KINDS, truths.TOD, *ALIASES), default=KINDS)
     parser.add_argument(
         "--set", nargs="*", default=[], metavar="NAME=VALUE", help="for all of ours"
     )

@@ -8,6 +8,7 @@ A bundle is a curve with a radius. Its FOD is made as a scanner would see it: a 
 from __future__ import annotations
 
 import json
+import subprocess
 import tempfile
 import weakref
 from collections.abc import Callable, Sequence
@@ -15,6 +16,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
+import nibabel as nib
 import numpy as np
 from numpy.typing import NDArray
 from scipy.interpolate import CubicHermiteSpline
@@ -44,6 +46,8 @@ HALVES = {"A": ((10.0, 20.0, 30.0), 1), "B": ((-25.0, 13.0, 50.0), 2)}
 B_VALUE, ALONG, ACROSS, ISOTROPIC, N_GRADIENTS = 3000.0, 1.7e-3, 0.2e-3, 0.8e-3, 64
 # What FODs of bundles that are drawn are made by, and the signal-to-noise ratio of the scan.
 DRAWN_KINDS = {"exact": None, "csd20": 20.0, "csd30": 30.0}
+# By MRtrix3's tckmap: the density of true streamlines by their orientation. Its lobes are broad.
+TOD, TOD_LINES = "tod", 1500  # of a bundle
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -96,7 +100,7 @@ class Truth:
     @property
     def kinds(self) -> tuple[str, ...]:
         """How FODs of it can be made."""
-        return tuple(DRAWN_KINDS)
+        return (*DRAWN_KINDS, TOD)
 
     def make(
         self,
@@ -328,7 +332,7 @@ def make(
     repeat: int = 0,
     at_ends: bool = False,
 ) -> Made:
-    """Return the FOD of a truth: its lobes with some noise, or by CSD of a noisy scan.
+    """Return the FOD of a truth: its lobes with some noise, by CSD of a noisy scan, or by tckmap.
 
     With `at_ends` seeds lie within `NEAR_END_MM` of the first end of each bundle. Another `repeat`
     has other seeds and other noise.
@@ -361,12 +365,15 @@ def make(
     share = np.array(held) / np.maximum(np.sum(held, axis=0), 1) / SUBPOINTS**3
     filled = np.zeros((len(bundles), *shape))
     filled.reshape(len(bundles), -1)[:, near] = np.mean(held, axis=2)
-    snr = DRAWN_KINDS[kind]
+    snr = DRAWN_KINDS.get(kind)
     coefficients = np.zeros((*shape, (LMAX + 1) * (LMAX + 2) // 2), np.float32)
     there = filled.max(axis=0) >= LEAST
     chosen = there.reshape(-1)[near]
     mixed = share[:, chosen], np.array(fibres)[:, chosen]
-    coefficients[there] = _deconvolved(*mixed, snr, rng) if snr else _lobes(*mixed, rng)
+    if kind == TOD:
+        coefficients = _mapped(true_streamlines(truth, TOD_LINES, rng), shape, affine)
+    else:
+        coefficients[there] = _deconvolved(*mixed, snr, rng) if snr else _lobes(*mixed, rng)
     fod = nt.Fod(coefficients, affine, basis="tournier07", name=truth.name)
     seeds = []
     for k, inside in enumerate(held):
@@ -466,6 +473,45 @@ def _deconvolved(share: NDArray, fibres: NDArray, snr: float, rng: np.random.Gen
     basis = real_sh_descoteaux(LMAX, theta, phi, legacy=True)[0]
     ours = np.linalg.pinv(sh_matrix(sphere, LMAX, "tournier07"))
     return np.asarray(found @ basis.T @ ours.T, np.float32)
+
+
+def true_streamlines(truth: Truth, n: int, rng: np.random.Generator) -> list[NDArray]:
+    """Return `n` streamlines of each bundle, beside its curve, without what a lesion holds."""
+    lines = []
+    for bundle in truth.bundles:
+        along, across = bundle.tangents, []
+        side = np.eye(3)[np.abs(along[0]).argmin()]
+        for tangent in along:  # as they turn with the curve, but not about it
+            side = side - side @ tangent * tangent
+            side = side / np.linalg.norm(side)
+            across.append((side, np.cross(tangent, side)))
+        radius, angle = bundle.radius_mm * np.sqrt(rng.random(n)), 2 * np.pi * rng.random(n)
+        places = np.stack([radius * np.cos(angle), radius * np.sin(angle)], axis=1)
+        for place in places:
+            points = bundle.curve + place @ np.array(across)
+            gone = np.zeros(len(points), bool) if truth.lesion is None else truth.lesion(points)
+            parts = np.split(points, np.flatnonzero(np.diff(gone)) + 1)
+            lines += [part for part in parts if len(part) > 1 and not _holds(truth, part)]
+    return lines
+
+
+def _holds(truth: Truth, points: NDArray) -> bool:
+    """Tell whether the lesion holds points, all or none of which it does."""
+    return truth.lesion is not None and bool(truth.lesion(points[:1])[0])
+
+
+def _mapped(lines: Sequence[NDArray], shape: tuple[int, ...], affine: NDArray) -> NDArray:
+    """Return the track orientation density of streamlines, by MRtrix3's tckmap."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        nt.Tractogram(
+            np.concatenate(lines).astype(np.float32), np.cumsum([0, *map(len, lines)])
+        ).save(folder / "lines.tck")
+        nib.save(nib.Nifti1Image(np.zeros(shape, np.uint8), affine), folder / "grid.nii")
+        words = ["tckmap", "-quiet", "-tod", str(LMAX), "-template"]
+        paths = [str(folder / name) for name in ("grid.nii", "lines.tck", "tod.nii")]
+        subprocess.run([*words, *paths], check=True)
+        return np.asarray(nib.load(folder / "tod.nii").dataobj, np.float32)
 
 
 # --------------------------------------------------------------------------------------- the score

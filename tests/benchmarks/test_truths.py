@@ -6,6 +6,7 @@ import importlib
 import itertools
 import json
 import math
+import shutil
 import sys
 from argparse import Namespace
 from dataclasses import replace
@@ -15,6 +16,7 @@ from types import ModuleType
 import nibabel as nib
 import numpy as np
 import pytest
+from scipy.spatial.transform import Rotation
 
 import napari_tractography as nt
 
@@ -135,13 +137,39 @@ def test_lobes_point_along_the_bundles(truths: ModuleType) -> None:
 @pytest.mark.filterwarnings("ignore:The legacy descoteaux07:PendingDeprecationWarning")  # DIPY's
 def test_other_kinds_and_repeats_have_other_noise_and_seeds(truths: ModuleType) -> None:
     truth = replace(truths.synthetic()["arc"], voxel_mm=3.0)
-    assert truth.kinds == ("exact", "csd20", "csd30")
+    assert truth.kinds == ("exact", "csd20", "csd30", "tod")
     pairs = [("exact", 0), ("csd20", 0), ("csd30", 0), ("exact", 1), ("exact", 0)]
     made = [truth.make(20, "A", kind, repeat=repeat) for kind, repeat in pairs]
     assert [one.name for one in made[:3]] == ["arc, exact", "arc, csd20", "arc, csd30"]
     different = {one.fod.coefficients.tobytes() for one in made}
     assert len(different) == 4  # the last is as the first
     assert not np.array_equal(made[0].seeds_mm, made[3].seeds_mm)
+
+
+def test_true_streamlines_stay_in_their_bundle_and_out_of_the_lesion(truths: ModuleType) -> None:
+    for name in ("arc", "lesion"):
+        truth = truths.synthetic()[name]
+        bundle = truth.bundles[0]
+        lines = truths.true_streamlines(truth, 50, np.random.default_rng(1))
+        n_cut = 50 - sum(len(line) == len(bundle.curve) for line in lines)
+        assert (n_cut > 0) == (name == "lesion")
+        assert len(lines) == 50 + n_cut
+        apart = np.concatenate([bundle.nearest(line)[0] for line in lines])
+        assert apart.max() <= bundle.radius_mm + 1e-6
+        assert apart.max() > 0.9 * bundle.radius_mm
+        if truth.lesion is not None:
+            assert not truth.lesion(np.concatenate(lines)).any()
+
+
+@pytest.mark.skipif(shutil.which("tckmap") is None, reason="MRtrix3's tckmap is not installed")
+def test_a_track_orientation_density_points_along_the_bundles(truths: ModuleType) -> None:
+    made = truths.make(truths.synthetic()["crossing60"], 10, kind="tod")
+    turn = Rotation.from_euler("xyz", truths.HALVES["A"][0], degrees=True)
+    angle = np.deg2rad(60)
+    along = turn.apply([[1, 0, 0], [np.cos(angle), np.sin(angle), 0], [0, 1, 0], [0, 0, 1]])
+    at = tuple(np.rint(made.fod.grid.to_voxel([[0.0, 0.0, 0.0]])).astype(int)[0])
+    amplitudes = made.fod.amplitudes(along)[at]
+    assert amplitudes[:2].min() > 1.5 * amplitudes[2] > 10 * amplitudes[3]
 
 
 def test_repeats_are_pooled(truths: ModuleType) -> None:
