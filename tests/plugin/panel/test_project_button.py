@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import threading
+import weakref
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,6 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 from hands import FEW, WAIT_MS, fod_layer, save_fod
+from qtpy.QtCore import QTimer
 from qtpy.QtGui import QGuiApplication
 from qtpy.QtWidgets import QFileDialog, QMessageBox
 
@@ -409,6 +411,38 @@ def test_a_panel_that_is_closed_while_a_project_opens_shows_nothing_more_of_it(
     assert shown == []
     assert again.project.progress.isHidden()
     assert notes == []
+
+
+@pytest.mark.parametrize("is_cancelled", [False, True])
+def test_an_opening_that_nobody_holds_ends_all_the_same(
+    is_cancelled: bool,
+    study: Any,
+    open_model: Any,
+    qtbot: Any,
+    tmp_path: Path,
+    held_opening: threading.Event,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Even where what brought the end of its thread is gone before its last turn comes."""
+    path, ended = tmp_path / "study.tracts.json", []
+    assert study.project.save(path)
+
+    class Forgetful(project_opening.Opening):
+        def _on_tracked(self) -> None:
+            super()._on_tracked()
+            self._turn.stop()
+            ref = weakref.ref(self)
+            QTimer.singleShot(50, lambda: (opening := ref()) and opening._turn.start())
+
+    monkeypatch.setattr(project_button, "Opening", Forgetful)
+    again = open_model(prepared=False)
+    assert again.project.open_project(path)
+    again.project.opening.ended.connect(lambda _opening: ended.append(True))
+    if is_cancelled:
+        again.project.opening.cancel()
+    again.close_session()
+    held_opening.set()
+    qtbot.waitUntil(lambda: bool(ended), timeout=WAIT_MS)
 
 
 def is_unsaved(panel: Any) -> bool:

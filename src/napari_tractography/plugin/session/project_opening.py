@@ -109,7 +109,8 @@ class Opening:
         self._poll = repeated(None, POLL_MS, self._tell)  # each time a bar is drawn
 
     def start(self) -> None:
-        """Begin; `ended` is emitted at the end."""
+        """Begin; `ended` is emitted at the end, whoever has let go of this meanwhile."""
+        _openings.add(self)
         self._is_tracking = True
         self._poll.start()
         session = self.bundles.session
@@ -150,6 +151,7 @@ class Opening:
             self._turn.start()
         elif not self._is_tracking:
             self._poll.stop()
+            _openings.discard(self)
             self.ended.emit(self)
 
     def _take(
@@ -221,6 +223,11 @@ class Opening:
         if not n:
             proven = f"Opened {plural(len(self._bundles), 'bundle')}, saved without digests."
         return "\n".join([proven, *self.problems])
+
+
+# Under way: of a panel that is closed nobody else has one, and without it the timer that brings its
+# end would go as well.
+_openings: set[Opening] = set()
 
 
 def _track(opening: Opening, execution: Execution) -> Iterator[BundleProgress]:
