@@ -214,7 +214,7 @@ def test_python_of_the_documents_runs(page: str, here: Path) -> None:
         assert np.ptp(streamlines.get_data(), axis=0)[0] > 40  # from end to end of the 50 mm
     if page == "docs/tutorials/sweep.md":
         found = names["found"]
-        assert found.flat == (25.0, 40.0)
+        assert found.flat == (25.0, 60.0)
         assert f"{found.values[found.chosen]:.2f}" == "31.92"
 
 
@@ -309,7 +309,7 @@ def test_the_notebook_runs(tmp_path: Path) -> None:
     )
     assert re.search(r"^\d+ streamlines from 500 seeds", said, flags=re.M)
     (selected,) = re.findall(r"^(\d+) of (\d+)$", said, flags=re.M)
-    assert 0 < int(selected[0]) < int(selected[1])
+    assert 0.95 * int(selected[1]) < int(selected[0]) <= int(selected[1])
 
 
 # --------------------------------------------------------------------------------------- the site
