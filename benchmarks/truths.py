@@ -479,25 +479,21 @@ def true_streamlines(truth: Truth, n: int, rng: np.random.Generator) -> list[NDA
     """Return `n` streamlines of each bundle, beside its curve, without what a lesion holds."""
     lines = []
     for bundle in truth.bundles:
-        along, across = bundle.tangents, []
-        side = np.eye(3)[np.abs(along[0]).argmin()]
-        for tangent in along:  # as they turn with the curve, but not about it
+        tangents, sides = bundle.tangents, []
+        side = np.eye(3)[np.abs(tangents[0]).argmin()]
+        for tangent in tangents:  # as they turn with the curve, but not about it
             side = side - side @ tangent * tangent
             side = side / np.linalg.norm(side)
-            across.append((side, np.cross(tangent, side)))
+            sides.append((side, np.cross(tangent, side)))
+        across = np.array(sides)
         radius, angle = bundle.radius_mm * np.sqrt(rng.random(n)), 2 * np.pi * rng.random(n)
         places = np.stack([radius * np.cos(angle), radius * np.sin(angle)], axis=1)
         for place in places:
-            points = bundle.curve + place @ np.array(across)
+            points = bundle.curve + place @ across
             gone = np.zeros(len(points), bool) if truth.lesion is None else truth.lesion(points)
-            parts = np.split(points, np.flatnonzero(np.diff(gone)) + 1)
-            lines += [part for part in parts if len(part) > 1 and not _holds(truth, part)]
+            parts = np.split(np.arange(len(points)), np.flatnonzero(np.diff(gone)) + 1)
+            lines += [points[part] for part in parts if len(part) > 1 and not gone[part[0]]]
     return lines
-
-
-def _holds(truth: Truth, points: NDArray) -> bool:
-    """Tell whether the lesion holds points, all or none of which it does."""
-    return truth.lesion is not None and bool(truth.lesion(points[:1])[0])
 
 
 def _mapped(lines: Sequence[NDArray], shape: tuple[int, ...], affine: NDArray) -> NDArray:

@@ -80,7 +80,8 @@ UNIT_20 = np.float32(2.0**-20)
 MARGIN = np.float32(1.0001)  # far above rounding
 # Two directions are of one lobe where the square of the amplitude half way between them is at least
 # BULGE times the product of theirs. An axis does not count for a line that goes further than ASTRAY
-# from it; below NARROW_LMAX, where lobes are too broad to be apart, for directions so far from it.
+# from it; below NARROW_LMAX for directions so far from it, since the density of the brain template,
+# which has lmax 4, would else leave iFOD2's.
 # In a step it turns by at most STRIDE radians along each principal axis of log f.
 BULGE = np.float32(1.1)
 NARROW_LMAX = 6
