@@ -45,9 +45,9 @@ def draw_steps(fod, position_mm, axis=None, *, n=N_DRAWS, cone=None, **parameter
     return unit_steps(lines[:, 0], lines[:, 1]), tractogram
 
 
-def situation(interpolation, seed=8):
+def situation(interpolation, seed=8, lmax=8):
     """A random FOD, a position in it, the FOD there and a direction somewhat off its peak."""
-    fod = random_fod(8, affine=SKEWED, seed=seed)
+    fod = random_fod(lmax, affine=SKEWED, seed=seed)
     position = fod.grid.to_mm(POSITION_VOX)
     truth = BruteForce.at(fod, position, interpolation=interpolation)
     units = direction_set(724).astype(np.float64)
@@ -420,6 +420,25 @@ def test_directions_of_another_lobe_are_not_drawn(
     assert is_of_it.mean() > 0.5
     assert bins.p_value(drawn[is_of_it], law) > 1e-3
     assert bins.p_value(drawn, truth.amplitudes) < 1e-9
+
+
+def test_below_lmax_6_directions_far_from_the_axis_are_of_any_lobe(monkeypatch):
+    monkeypatch.setattr("chi_square.POINTS_A_SIDE", 64)  # the density ends at an edge
+    fod, position, truth, axis = situation("trilinear", lmax=4)
+    angle, lobe_deg = 75.0, 10.0
+    bins = ConeBins(axis, angle)
+
+    def of_lobe(units):
+        return truth.amplitudes(units) * is_of_lobe(truth, axis, units, lobe_deg)
+
+    def law(units):
+        return np.where(units @ axis > codes.ASTRAY, of_lobe(units), truth.amplitudes(units))
+
+    drawn, _ = draw_steps(fod, position, axis, max_angle_deg=angle, lobe_deg=lobe_deg)
+    is_of_it = law(drawn) > 0  # others are taken after LOBE_PROPOSALS proposals
+    assert is_of_it.mean() > 0.9
+    assert bins.p_value(drawn[is_of_it], law) > 1e-3
+    assert (of_lobe(drawn[is_of_it]) == 0).mean() > 0.02
 
 
 @BOTH_INTERPOLATIONS
