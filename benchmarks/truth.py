@@ -627,6 +627,7 @@ Errors are binomial and, in brackets, the standard error of the mean of repeats.
 
 *exact*: lobes along the fibres, with noise of 0.02 of the largest first coefficient. *csd20*,
 *csd30*: constrained spherical deconvolution of a scan with a signal-to-noise ratio of 20 or 30.
+*tangle* is twelve bundles between places on a sphere, drawn by random numbers;
 *yoga* is TrackerYoga's phantom, seeded at one end of each bundle; *fibercup* the scanned phantom,
 with bundles as tubes that were read off its white matter; *subject* the peaks of a person and the
 bundles that TractSeg finds in them, which is agreement with another program, and tells no invalid

@@ -192,6 +192,36 @@ def kissing(degrees: float, gap_mm: float) -> tuple[Curve, Curve]:
     return right, right * [-1, 1, 1]
 
 
+def tangle(number: int, n: int = 12, reach_mm: float = 30.0) -> tuple[Bundle, ...]:
+    """Return bundles that join places on a sphere, drawn by random numbers.
+
+    Each has a radius of 2 to 5 mm and goes through up to two places inside, in a bend of no less
+    than 9 mm and 1.5 of its own radii; ends lie apart.
+    """
+    rng = np.random.default_rng(number)
+    bundles: list[Bundle] = []
+    while len(bundles) < n:
+        one, other = (v / np.linalg.norm(v) for v in rng.normal(size=(2, 3)))
+        radius = rng.uniform(2.0, 5.0)
+        inside = rng.normal(size=(rng.integers(3), 3))
+        inside /= np.linalg.norm(inside, axis=1, keepdims=True)
+        inside *= 0.75 * rng.random((len(inside), 1)) ** (1 / 3)  # evenly in a ball
+        inside = inside[np.argsort(inside @ (other - one))]
+        curve = through(reach_mm * np.array([one, 0.8 * one, *inside, 0.8 * other, other]))
+        bundle = Bundle(f"{len(bundles)}", curve, radius)
+        turns = np.linalg.norm(np.gradient(bundle.tangents, axis=0), axis=1)[2:-2] / SPACING_MM
+        ends = [(b.curve[at], b.radius_mm) for b in bundles for at in (0, -1)]
+        meet = any(
+            np.linalg.norm(end - curve[at]) < radius + near + VOXEL_MM
+            for end, near in ends
+            for at in (0, -1)
+        )
+        outside = np.linalg.norm(curve, axis=1).max() > reach_mm + 1.0
+        if one @ other < 0.5 and turns.max() < 1 / max(9.0, 1.5 * radius) and not (meet or outside):
+            bundles.append(bundle)
+    return tuple(bundles)
+
+
 def synthetic() -> dict[str, Truth]:
     """Return what is drawn here, by name."""
 
@@ -226,6 +256,8 @@ def synthetic() -> dict[str, Truth]:
         ),
         # Ends at the side of another, halfway along it.
         Truth("tee", (Bundle("through", line(0)), Bundle("onto", line(90, 32, (0, -20, 0))))),
+        # Twelve that cross, kiss and bend as they come.
+        Truth("tangle", tangle(4)),
     ]
     return {truth.name: truth for truth in truths}
 

@@ -214,8 +214,10 @@ def test_python_of_the_documents_runs(page: str, here: Path) -> None:
         assert np.ptp(streamlines.get_data(), axis=0)[0] > 40  # from end to end of the 50 mm
     if page == "docs/tutorials/sweep.md":
         found = names["found"]
-        assert found.flat == (25.0, 60.0)
+        assert [f"{value:.2f}" for value in found.flat] == ["30.00", "31.92"]
         assert f"{found.values[found.chosen]:.2f}" == "31.92"
+        lengths = np.array(found.measured["mean_length_mm"])[np.array(found.values) >= 20]
+        assert np.ptp(lengths) < 1.0
 
 
 @pytest.mark.gpu

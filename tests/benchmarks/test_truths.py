@@ -161,6 +161,32 @@ def test_true_streamlines_stay_in_their_bundle_and_out_of_the_lesion(truths: Mod
             assert not truth.lesion(np.concatenate(lines)).any()
 
 
+def test_a_tangle_has_ends_on_a_sphere_and_no_sharp_bends(truths: ModuleType) -> None:
+    bundles = truths.tangle(7, n=5, reach_mm=25.0)
+    assert len(bundles) == 5
+    tips = np.array([b.curve[at] for b in bundles for at in (0, -1)])
+    radii = np.repeat([b.radius_mm for b in bundles], 2)
+    np.testing.assert_allclose(np.linalg.norm(tips, axis=1), 25.0, atol=1e-9)
+    apart = np.linalg.norm(tips[:, None] - tips, axis=2) - radii[:, None] - radii
+    assert apart[~np.eye(10, dtype=bool)].min() >= truths.VOXEL_MM
+    for bundle in bundles:
+        steps = np.diff(bundle.curve[1:-1:8], axis=0)
+        steps /= np.linalg.norm(steps, axis=1, keepdims=True)
+        turns = np.arccos(np.einsum("ij,ij->i", steps[:-1], steps[1:]))
+        assert turns.max() * 9.0 <= 8 * truths.SPACING_MM * 1.02
+    again = truths.tangle(7, n=5, reach_mm=25.0)
+    np.testing.assert_array_equal(again[4].curve, bundles[4].curve)
+
+
+def test_true_streamlines_of_a_tangle_join_their_ends(truths: ModuleType) -> None:
+    truth = truths.Truth("tangle", truths.tangle(7, n=5, reach_mm=25.0))
+    made = truth.make(20)
+    lines = truths.true_streamlines(truth, 10, np.random.default_rng(0))
+    offsets = np.cumsum([0, *map(len, lines)])
+    score = truths.score(made, nt.Tractogram(np.concatenate(lines).astype(np.float32), offsets))
+    assert (score.valid, score.invalid) == (50, 0)
+
+
 @pytest.mark.skipif(shutil.which("tckmap") is None, reason="MRtrix3's tckmap is not installed")
 def test_a_track_orientation_density_points_along_the_bundles(truths: ModuleType) -> None:
     made = truths.make(truths.synthetic()["crossing60"], 10, kind="tod")

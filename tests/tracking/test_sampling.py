@@ -335,7 +335,7 @@ def test_limits_of_tries_are_what_the_tests_above_assume():
 
 
 def kept_ahead(fod, interpolation, positions_mm, units, here):
-    """(n,): min(1, amplitude / `here`), of voxels at (n, 3) positions along a unit vector each.
+    """(n,): min(1, amplitude / (FADED `here`)), of voxels at (n, 3) positions along a unit vector each.
 
     With trilinear interpolation the mean of it over the eight voxels around, by their weights.
     """
@@ -350,7 +350,7 @@ def kept_ahead(fod, interpolation, positions_mm, units, here):
         inside = ((index >= 0) & (index < fod.grid.shape)).all(axis=1)
         rows = np.where(inside, fod.voxel_rows[tuple(np.where(inside, index.T, 0))], -1)
         there = np.einsum("nk,nk->n", matrix, fod.values[rows].astype(np.float64)) * (rows >= 0)
-        found += weight * np.clip(there / np.maximum(here, 1e-9), 0.0, 1.0)
+        found += weight * np.clip(there / np.maximum(codes.FADED * here, 1e-9), 0.0, 1.0)
     return found
 
 

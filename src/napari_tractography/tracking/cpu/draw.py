@@ -27,6 +27,7 @@ from ..codes import (
     CLIP,
     EDGE_VOXEL,
     EVERYWHERE,
+    FADED,
     FIRST_PROPOSALS,
     LOOK_BLOCK,
     LOW_AMPLITUDE,
@@ -287,10 +288,11 @@ def lanes_that_fade(field, settings, scratch, state, lanes):
     """Return those of a set of lanes that are to draw once more: the FOD fades ahead.
 
     The directions that they drew first, and the amplitudes along them, are in ``scratch.tried``.
-    Each is kept with the probability of the amplitude in a voxel `look_ahead` further on over that
-    here; the second one is kept in any case, so that a direction is drawn by f (w + 1 - the mean of
-    w in the cone), w being the mean of that probability over the voxels around, by their weights.
-    To draw one of eight voxels takes an eighth of what their mixture would.
+    Each is kept with the probability of the amplitude in a voxel `look_ahead` further on over FADED
+    times that here; the second one is kept in any case, so that a direction is drawn by
+    f (w + 1 - the mean of w in the cone), w being the mean of that probability, 1 at most, over the
+    voxels around, by their weights. To draw one of eight takes an eighth of what their mixture
+    would.
 
     Of lines in a lobe the second one is the mirror image of the first, should that be accepted.
     """
@@ -300,7 +302,7 @@ def lanes_that_fade(field, settings, scratch, state, lanes):
     x, y = load_from(scratch.tried, 0), load_from(scratch.tried, N_LANES)
     z, here = load_from(scratch.tried, 2 * N_LANES), load_from(scratch.tried, 3 * N_LANES)
     ahead = positive(settings, values_of_lanes(field.shifts, scratch.turned, x, y, z))
-    fading = lanes & ~bits_of(load_from(scratch.tried, 4 * N_LANES) * here < ahead)
+    fading = lanes & ~bits_of(load_from(scratch.tried, 4 * N_LANES) * (FADED * here) < ahead)
     state.progress[FADING] |= np.int64(fading)
     if settings.lobe_cosine > ZERO:
         state.progress[MIRRORED] |= np.int64(mirror(settings, state, fading, x, y, z, here))

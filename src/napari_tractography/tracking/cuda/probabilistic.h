@@ -223,7 +223,7 @@ DEVICE bool fades(const Field& field, const Settings& settings, StreamlineState&
     float ahead =
         positive(sharpness, value_of_row(field.coefficients, row, state.tx, state.ty, state.tz));
     float chance = (float)(words.r0 >> 8) * UNIT_24;
-    bool fading = !(chance * state.height < ahead);
+    bool fading = !(chance * (FADED * state.height) < ahead);
     if (fading && settings.lobe_cosine > 0.0f) mirror(settings, state);
     return fading;
 }
