@@ -335,7 +335,7 @@ def test_limits_of_tries_are_what_the_tests_above_assume():
 
 
 def kept_ahead(fod, interpolation, positions_mm, units, here):
-    """(n,): min(1, amplitude / (FADED `here`)), of voxels at (n, 3) positions along a unit vector each.
+    """(n,): min(1, amplitude / (FADED `here`)), of voxels at (n, 3) positions along unit vectors.
 
     With trilinear interpolation the mean of it over the eight voxels around, by their weights.
     """
