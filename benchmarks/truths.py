@@ -195,8 +195,8 @@ def kissing(degrees: float, gap_mm: float) -> tuple[Curve, Curve]:
 def tangle(number: int, n: int = 12, reach_mm: float = 30.0) -> tuple[Bundle, ...]:
     """Return bundles that join places on a sphere, drawn by random numbers.
 
-    Each has a radius of 2 to 5 mm and goes through up to two places inside, in a bend of no less
-    than 9 mm and 1.5 of its own radii; ends lie apart.
+    Each has a radius of 2 to 5 mm and goes through up to two places inside; its bends have radii of
+    9 mm and 1.5 times its own at the least. Ends lie apart.
     """
     rng = np.random.default_rng(number)
     bundles: list[Bundle] = []

@@ -218,6 +218,8 @@ def test_python_of_the_documents_runs(page: str, here: Path) -> None:
         assert f"{found.values[found.chosen]:.2f}" == "31.92"
         lengths = np.array(found.measured["mean_length_mm"])[np.array(found.values) >= 20]
         assert np.ptp(lengths) < 1.0
+        likeness = dict(zip(found.values, found.measured["likeness"], strict=True))
+        assert f"{likeness[25.0]:.2f}, {likeness[found.values[found.chosen]]:.2f}" == "0.86, 0.90"
 
 
 @pytest.mark.gpu
