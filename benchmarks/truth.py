@@ -399,7 +399,7 @@ CELL = "valid, % of streamlines ± binomial (± repeats) / of seeds / invalid / 
 
 def cell_of(score: truths.Score) -> str:
     """Return the figures of one contestant in one FOD."""
-    valid = f"{100 * score.valid_share:.1f} ± {100 * score.error(score.valid_share):.1f}"
+    valid = f"{100 * score.valid_share:.1f} ± {100 * score.error:.1f}"
     if not np.isnan(score.spread):
         valid += f" (± {100 * score.spread:.1f})"
     rest = [score.valid_of_seeds, score.invalid_share, score.overlap, score.overreach]
@@ -456,9 +456,11 @@ class Lead:
     of_best: float
 
     def __str__(self) -> str:
+        text = f"{self.label.removeprefix('tckgen ')} by {100 * self.by:.1f}"
+        if np.isnan(self.error):  # as of overlap in a single repeat
+            return text
         sure = "" if self.by > 2 * self.error else ", within two errors"
-        who = self.label.removeprefix("tckgen ")
-        return f"{who} by {100 * self.by:.1f} ± {100 * self.error:.1f}{sure}"
+        return f"{text} ± {100 * self.error:.1f}{sure}"
 
 
 def ahead(scores: Scores, default: str = DEFAULT) -> dict[str, Lead]:
@@ -487,17 +489,13 @@ def ahead(scores: Scores, default: str = DEFAULT) -> dict[str, Lead]:
 def _error(what: str, score: truths.Score) -> float:
     """Return the standard error of a measure: the binomial one, or that of repeats if larger."""
     if what == "overlap":
-        return 0.0
-    if what == "valid of seeds":
-        share, n = score.valid_of_seeds, score.n_seeds
-    elif what == "what a lesion leaves":
-        share, n = score.passed / score.met, score.met
-    else:
-        share = score.invalid_share if what == "fewest invalid" else score.valid_share
-        n = score.n_streamlines
-    binomial = float(np.sqrt(max(share * (1 - share), 0) / max(n, 1)))
-    of_valid = what.startswith("valid") and not np.isnan(score.spread)
-    return max(binomial, score.spread) if of_valid else binomial
+        return score.overlap_spread
+    if what == "what a lesion leaves":
+        return truths.binomial_error(score.passed, score.met)
+    if what == "fewest invalid":
+        return truths.binomial_error(score.invalid, score.n_streamlines)
+    n = score.n_seeds if what == "valid of seeds" else score.n_streamlines
+    return float(np.nanmax([truths.binomial_error(score.valid, n), score.spread]))
 
 
 def verdict(scores: Scores, default: str = DEFAULT) -> str:
@@ -621,9 +619,11 @@ default, but among peaks, in the person, where **{of_peaks}** is. tckgen and DIP
 defaults, as named, or *tuned*: at the settings with most valid streamlines for this truth on the
 other half of the battery, by this very FOD or by *csd20*. A streamline is valid where it joins both
 ends of one bundle, invalid where it joins ends that no bundle joins. *Overlap* is what valid ones
-visit of the voxels of bundles, *overreach* what they
-visit outside, over the same.
-Errors are binomial and, in brackets, the standard error of the mean of repeats.
+visit of the voxels of bundles, *overreach* what they visit outside, over the same.
+Errors are binomial, of two more of each kind (Agresti and Coull 1998), so that all of 27 may be
+90 % of many, and, in brackets, the standard error of the mean of repeats; that of overlap is of
+repeats alone. Of two that are equal either is ahead by more than two errors once in 44 times, by
+chance, and the best of eight more often.
 
 *exact*: lobes along the fibres, with noise of 0.02 of the largest first coefficient. *csd20*,
 *csd30*: constrained spherical deconvolution of a scan with a signal-to-noise ratio of 20 or 30.

@@ -562,8 +562,9 @@ class Score:
         Of a lesion: streamlines that come to the far end, and those that come to its plane.
     tells_invalid : bool
         Whether invalid ones can be told.
-    spread : float
-        Standard error of `valid_share` as repeats differ; not a number of a single one.
+    spread, overlap_spread : float
+        Standard errors of `valid_share` and of `overlap` as repeats differ; not numbers of a single
+        one.
     """
 
     n_seeds: int
@@ -576,6 +577,7 @@ class Score:
     met: int = 0
     tells_invalid: bool = True
     spread: float = float("nan")
+    overlap_spread: float = float("nan")
 
     @property
     def valid_share(self) -> float:
@@ -592,9 +594,19 @@ class Score:
         """Of streamlines; not a number where invalid ones cannot be told."""
         return self.invalid / max(self.n_streamlines, 1) if self.tells_invalid else float("nan")
 
-    def error(self, share: float) -> float:
-        """Return the binomial error of a share of the streamlines."""
-        return float(np.sqrt(share * (1 - share) / max(self.n_streamlines, 1)))
+    @property
+    def error(self) -> float:
+        """Standard error of `valid_share`, of one repeat."""
+        return binomial_error(self.valid, self.n_streamlines)
+
+
+def binomial_error(count: int, n: int) -> float:
+    """Return the standard error of `count` of `n` as a share.
+
+    That of two more of each kind, by Agresti and Coull (1998): all of 27 may be 90 % of many.
+    """
+    share = (count + 2) / (n + 4)
+    return float(np.sqrt(share * (1 - share) / (n + 4)))
 
 
 def pooled(scores: Sequence[Score]) -> Score:
@@ -603,7 +615,11 @@ def pooled(scores: Sequence[Score]) -> Score:
     def total(name: str) -> int:
         return sum(getattr(score, name) for score in scores)
 
-    shares = [score.valid_share for score in scores]
+    def spread(name: str) -> float:
+        shares = [getattr(score, name) for score in scores]
+        n = len(shares)
+        return float(np.std(shares, ddof=1) / np.sqrt(n)) if n > 1 else np.nan
+
     return replace(
         scores[0],
         **{
@@ -612,7 +628,8 @@ def pooled(scores: Sequence[Score]) -> Score:
         },
         overlap=float(np.mean([score.overlap for score in scores])),
         overreach=float(np.mean([score.overreach for score in scores])),
-        spread=float(np.std(shares, ddof=1) / np.sqrt(len(shares))) if len(shares) > 1 else np.nan,
+        spread=spread("valid_share"),
+        overlap_spread=spread("overlap"),
     )
 
 
