@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 
+import napari_tractography as nt
 from napari_tractography.cli import main
+from napari_tractography.recipes.edits import Edit
 
 DENSITY = ["density", "one.tck", "--template", "mask.nii.gz", "-o"]
 VISITATION = ["visitation", "one.tck", "--template", "mask.nii.gz", "-o", "v.nii", "--error"]
@@ -36,6 +38,17 @@ COMMANDS = {
     "weights over their streamlines": [
         *("select", "one.tck", "-o", "s.tck", "--out-weights", "one.tck")
     ],
+    "a selection over its streamlines": ["select", "./one.tck", "-o", "one.tck"],
+    "a selection over what it leaves out": [
+        *("select", "two.tck", "--not-in", "one.tck", "-o", "one.tck")
+    ],
+    "weights over their own": [
+        *("select", "one.tck", "-o", "s.tck", "--weights", "fa.nii", "--out-weights", "fa.nii")
+    ],
+    "weights over a region": [
+        *("select", "one.tck", "-o", "s.tck", "--weights", "w.txt"),
+        *("--include", "fa.nii:3", "--out-weights", "fa.nii"),
+    ],
 }
 
 
@@ -50,3 +63,23 @@ def test_what_is_read_is_not_written_over(
     (line,) = capsys.readouterr().err.splitlines()
     assert f"{words[-1]} is read, and would be overwritten; give the output another name." in line
     assert {path: path.read_bytes() for path in folder.iterdir() if path.is_file()} == before
+
+
+def test_a_project_is_not_replayed_over_a_file_of_its_bundles(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The edits would be made once more by the next replay."""
+    whole = nt.Tractogram.from_streamlines([[(0, 0, 0), (i, 1, 1)] for i in range(3)])
+    (tmp_path / "out").mkdir()
+    whole.save(tmp_path / "out" / "CST.tck")
+    whole.save(tmp_path / "other.tck")
+    project = nt.Project()
+    for name, path in (("CST", "out/CST.tck"), ("other", "other.tck")):
+        project.add(name, tmp_path / path).edit(Edit.delete([0]))
+    project.save(tmp_path / "p.tracts.json")
+    words = ["replay", str(tmp_path / "p.tracts.json"), "--format", "tck"]
+    assert main([*words, "-o", str(tmp_path / "out")]) == 2
+    told = capsys.readouterr().err
+    assert "CST.tck is read, and would be overwritten; give the output another name." in told
+    assert len(nt.load_tractogram(tmp_path / "out" / "CST.tck")) == 3
+    assert len(nt.load_tractogram(tmp_path / "out" / "other.tck")) == 2

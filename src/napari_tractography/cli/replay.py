@@ -232,11 +232,12 @@ def _replay_recipe(options: argparse.Namespace, execution: Execution) -> int:
 
 def _replay_project(options: argparse.Namespace, execution: Execution) -> int:
     """Make all bundles, one after the other; each is dropped from memory when it is written."""
-    from ..files.paths import at_home
+    from ..files.paths import at_home, check_apart
     from ..recipes.project import Project
 
     ending = _format_of(options)
     project = Project.load(options.recipe)
+    read = tuple(project.files())
     folder = None if options.out is None else made_folder(at_home(options.out))
     n_others = n_failed = 0
     for name, file_name in zip(project.bundles, file_names(project.bundles), strict=True):
@@ -246,6 +247,7 @@ def _replay_project(options: argparse.Namespace, execution: Execution) -> int:
             continue
         try:
             out = None if folder is None else folder / (file_name + _ending_for(bundle, ending))
+            check_apart(out, read=read)  # of a bundle from a file in that folder
             n_others += not _replay_bundle(options, execution, bundle, out)
         except TractographyError as error:
             n_failed += 1

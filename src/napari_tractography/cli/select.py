@@ -15,6 +15,7 @@ from .flags import (
     add_regions,
     add_warp,
     load_streamlines,
+    path_and_label,
     region_sources,
     tractogram_help,
     warp_source,
@@ -103,9 +104,10 @@ def run(options: argparse.Namespace) -> int:
     check_target(options.out)
     if options.out_weights:
         check_writable(options.out_weights)
-    check_apart(options.out, options.out_weights)
     others = options.also_in, options.not_in
-    check_apart(options.out_weights, read=(options.tractogram, options.reference, *others))
+    images = (path_and_label(text)[0] for role in ROLES for text in getattr(options, role))
+    read = (options.tractogram, options.weights, options.reference, *others, *images)
+    check_apart(options.out, options.out_weights, read=(*read, *options.warp))
     for flag, value in (
         ("--out-weights", options.out_weights), ("--min-weight", options.min_weight)
     ):  # fmt: skip
