@@ -24,3 +24,16 @@ def test_connectome(folder: Path, track: Track, capsys: pytest.CaptureFixture[st
     assert np.triu(counts).sum() == nt.load_tractogram("b.tck").n_streamlines
     assert Path("l.csv").read_text().startswith("label,1,4\n")
     assert "of 2 in the image" in capsys.readouterr().out
+
+
+def test_a_connectome_of_nothing_is_written_and_drawn_as_any_other(
+    folder: Path, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    """A script that makes one for each of many subjects gets the same files of each."""
+    nt.Tractogram.from_streamlines([[(9e3, 0, 0), (9e3, 1, 0)]]).save("far.tck")
+    words = ["connectome", "far.tck", "labels.nii.gz", "-o", "c.csv", "--plot", "c.png"]
+    assert main(words) == 0
+    assert Path("c.csv").read_text().splitlines() == ["label,1,4", "1,0,0", "4,0,0"]
+    assert Path("c.png").stat().st_size
+    assert "None of the 1 streamlines ends at labels on both sides" in caplog.messages[0]
+    assert "written to c.csv, c.png" in capsys.readouterr().out

@@ -133,18 +133,15 @@ def plot_asymmetry(
 
 
 def plot_connectome(found: Connectome, *, on: Figure | None = None) -> Figure:
-    """Draw a connectome as a matrix: counts on a logarithmic scale."""
+    """Draw a connectome as a matrix: counts on a logarithmic scale, and none left empty."""
     drawn = figure(size_inches=(5.0, 4.4)) if on is None else on
     with needs_extra("plots", "Plots take"):
         from matplotlib.colors import LogNorm
 
     axes: Any = drawn.subplots()
     values = np.where(found.counts > 0, found.counts, np.nan)
-    if np.isnan(values).all():
-        raise InvalidParameterError(
-            "No streamline joins two labels, so that there is nothing to draw; raise the radius."
-        )
-    scale = LogNorm(np.nanmin(values), max(np.nanmax(values), 2))
+    some = found.counts[found.counts > 0].tolist() or [1]
+    scale = LogNorm(min(some), max(*some, 2))
     image = axes.imshow(values, cmap="viridis", interpolation="nearest", norm=scale)
     step = -(-len(found.labels) // MAX_LABELS)
     ticks = np.arange(0, len(found.labels), step)
