@@ -70,3 +70,8 @@ def test_the_fod_is_read_as_the_flags_say(tmp_path: Path, monkeypatch: pytest.Mo
 def test_impossible_numbers_are_refused(flag: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["bench", flag, "0"]) == 2
     assert f"{flag} 0 is impossible" in capsys.readouterr().err
+
+
+def test_a_run_without_end_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["bench", "--seconds", "inf"]) == 2
+    assert "--seconds inf is impossible" in capsys.readouterr().err

@@ -224,6 +224,20 @@ WRONG = {
         ["connectome", "one.tck", "labels.nii.gz", "-o", "c.csv", "--radius", "-1"],
         ["--radius = -1 mm is out of range"],
     ),
+    "weights of NaN": (
+        ["select", "one.tck", "-o", "s.tck", "--weights", "w.txt", "--min-weight", "nan"],
+        ["--min-weight nan is no number"],
+    ),
+    "one place": (["profile", "one.tck", "3d.nii", "-o", "p.csv", "-n", "1"], ["--n = 1 is no"]),
+    "an error of NaN": (
+        ["visitation", "one.tck", "-o", "v.nii", "--template", "mask.nii.gz", "--enough", "nan"],
+        ["--enough = nan is out of range"],
+    ),
+    "a point without end": (
+        ["visitation", "one.tck", "-o", "v.nii", "--template", "mask.nii.gz", "--at", "0,inf,0"],
+        ["--at 0,inf,0 is no point"],
+    ),
+    "a tolerance of NaN": ([*SEEDED, "--compress", "nan"], ["--compress = nan mm is impossible"]),
     "no directions given": ([*SEEDED, "--start", "given"], ["given"]),
     "unknown backend": ([*SEEDED, "--backend", "abacus"], ["'abacus'", "cpu"]),
     "no threads": ([*SEEDED, "--threads", "0"], ["--threads = 0", "whole number"]),

@@ -95,7 +95,7 @@ def test_enough_says_how_many_more(tens: Tractogram) -> None:
     assert f"{more:,} more streamlines" in found.enough(0.01)
     assert found.n_more(0.2) == 0
     assert "enough for 0.2" in found.enough(0.2)
-    with pytest.raises(InvalidParameterError, match="standard error of 0 "):
+    with pytest.raises(InvalidParameterError, match="standard_error = 0 "):
         found.n_more(0)
 
 

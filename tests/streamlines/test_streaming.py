@@ -259,7 +259,7 @@ def test_impossible_wishes_are_told_before_the_work(tmp_path):
         save_chunks(never(), tmp_path / "t.trx", dtype="float8")
     with pytest.raises(InvalidParameterError, match=r"\.tck files hold points as float32"):
         save_chunks(never(), tmp_path / "t.tck", dtype="float16")
-    with pytest.raises(InvalidParameterError, match="tolerance of 0 mm is impossible"):
+    with pytest.raises(InvalidParameterError, match="tolerance_mm = 0 mm is impossible"):
         save_chunks(never(), tmp_path / "t.tck", tolerance_mm=0.0)
     with pytest.raises(FileError, match="as its reference; give it"):
         save_chunks(never(), tmp_path / "t.trk")

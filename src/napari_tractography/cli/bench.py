@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -54,7 +55,7 @@ def measured(
     be read.
     """
     for name in POSITIVE:
-        if not getattr(options, name) > 0:
+        if not 0 < getattr(options, name) < math.inf:
             raise InvalidParameterError(
                 f"--{name} {getattr(options, name):g} is impossible; give a positive number."
             )

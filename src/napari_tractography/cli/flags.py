@@ -58,8 +58,11 @@ SPELT = {
         )
     },
     "max_memory_mb": "--max-memory",
+    "n": "--n",
     "n_threads": "--threads",
     "radius_mm": "--radius",
+    "standard_error": "--enough",
+    "tolerance_mm": "--compress",
 }  # fmt: skip
 # How a file is read, and in which kinds that means anything.
 OF_KINDS = {

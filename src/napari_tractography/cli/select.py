@@ -101,6 +101,9 @@ def run(options: argparse.Namespace) -> int:
             f"--min-length {options.min_length:g} to --max-length {options.max_length:g} is no "
             "range; give numbers in mm, the smaller one first."
         )
+    least = options.min_weight
+    if least is not None and math.isnan(least):
+        raise InvalidParameterError(f"--min-weight {least:g} is no number; give a weight.")
     check_target(options.out)
     if options.out_weights:
         check_writable(options.out_weights)
@@ -109,7 +112,7 @@ def run(options: argparse.Namespace) -> int:
     read = (options.tractogram, options.weights, options.reference, *others, *images)
     check_apart(options.out, options.out_weights, read=(*read, *options.warp))
     for flag, value in (
-        ("--out-weights", options.out_weights), ("--min-weight", options.min_weight)
+        ("--out-weights", options.out_weights), ("--min-weight", least)
     ):  # fmt: skip
         if value is not None and options.weights is None:
             raise InvalidParameterError(f"{flag} {value} needs weights; give --weights too.")
@@ -122,7 +125,7 @@ def run(options: argparse.Namespace) -> int:
         )
     regions = [source.make() for source in region_sources(options, ROLES)]
     tractogram = load_streamlines(options.tractogram, options.weights)
-    least, among = options.min_weight, tractogram
+    among = tractogram
     if options.group:
         among = tractogram[_in_groups(tractogram, options.group, options.tractogram)]
     for path, is_wanted in zip(others, (True, False), strict=True):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import math
 
 from .flags import add_map, add_path, check_outputs
 
@@ -68,6 +69,6 @@ def _point(text: str) -> list[float]:
         numbers = [float(part) for part in text.split(",")]
     except ValueError:
         numbers = []
-    if len(numbers) != 3:
+    if len(numbers) != 3 or not all(map(math.isfinite, numbers)):
         raise InvalidParameterError(f"--at {text} is no point; give three numbers, x,y,z [mm].")
     return numbers

@@ -64,8 +64,8 @@ class Visitation:
         """
         if not 0 < as_float(standard_error) < 1:
             raise InvalidParameterError(
-                f"A standard error of {shown(standard_error)} is out of range; give a number "
-                "between 0 and 1, such as 0.002."
+                f"standard_error = {shown(standard_error)} is out of range; give a number between "
+                "0 and 1, such as 0.002."
             )
         error = self.largest_error or self.hidden_error
         needed = math.ceil((error / standard_error) ** 2 * self.n * (1 - 1e-12))

@@ -256,7 +256,7 @@ def check_points(dtype: str, ending: str, tolerance_mm: float | None) -> None:
         )
     if tolerance_mm is not None and not 0 < as_float(tolerance_mm) < math.inf:
         raise InvalidParameterError(
-            f"A tolerance of {shown(tolerance_mm)} mm is impossible; give a positive number such "
+            f"tolerance_mm = {shown(tolerance_mm)} mm is impossible; give a positive number such "
             "as 0.1."
         )
 
