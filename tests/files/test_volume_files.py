@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import nibabel as nib
@@ -10,7 +11,12 @@ import pytest
 
 import napari_tractography as nt
 from napari_tractography.errors import FileError, InvalidMaskError, InvalidRegionError
-from napari_tractography.files.volume_files import check_volume_target, load_volume, save_volume
+from napari_tractography.files.volume_files import (
+    check_volume_target,
+    load_grid,
+    load_volume,
+    save_volume,
+)
 from napari_tractography.geometry.grid import Grid
 from napari_tractography.recipes.volume_sources import VolumeSource
 
@@ -167,3 +173,14 @@ def test_what_nifti_cannot_hold_is_said(tmp_path: Path, values: np.ndarray, word
     with pytest.raises(FileError, match=words):
         save_volume(values, Grid(values.shape, AFFINE), tmp_path / "map.nii")
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("kind", [nib.Nifti1Pair, nib.AnalyzeImage])
+@pytest.mark.parametrize("ending", [".hdr", ".img"])
+@pytest.mark.parametrize("read", [load_volume, load_grid, nt.load_fod])
+def test_one_file_of_a_pair_is_refused_with_what_makes_one_file_of_both(
+    tmp_path: Path, kind: type, ending: str, read: Callable[[Path], object]
+) -> None:
+    nib.save(kind(np.ones((2, 3, 4), np.float32), np.diag([2.0, 2, 2, 1])), tmp_path / "fa.b.img")
+    with pytest.raises(FileError, match=rf"mrconvert \S+fa\.b{ending} \S+fa\.b\.nii\.gz, and"):
+        read(tmp_path / f"fa.b{ending}")

@@ -12,6 +12,7 @@ from os import PathLike
 from pathlib import Path
 from typing import TypeVar
 
+from ..errors import FileError
 from .description import TractogramFormat, VolumeFormat, WholeReading
 from .freesurfer import FREESURFER
 from .mif import MRTRIX
@@ -23,6 +24,8 @@ from .trk import TRK
 from .trx import TRX
 from .vtk import VTK
 from .vtp import VTP
+
+PAIRED = (".hdr", ".img", ".hdr.gz", ".img.gz")  # NIfTI of two files, and Analyze
 
 Format = TypeVar("Format", VolumeFormat, TractogramFormat)
 # In the order in which people are told them.
@@ -106,11 +109,13 @@ def volume_format(path: str | PathLike[str]) -> VolumeFormat:
 
     Raises FileError when it has none of the endings.
     """
+    _check_whole(path)
     return _format_of(path, volume_formats(), "a volume")
 
 
 def header_format(path: str | PathLike[str]) -> VolumeFormat:
     """Return the format of a volume that has a header of its own, as :func:`volume_format`."""
+    _check_whole(path)
     return _format_of(path, (form for form in volume_formats() if form.header), "a volume")
 
 
@@ -153,6 +158,19 @@ def listed(endings: Iterable[str]) -> str:
     """Return endings, or other names, as a sentence has them: ".tck, .trk or .vtk"."""
     *others, last = endings
     return f"{', '.join(others)} or {last}" if others else last
+
+
+def _check_whole(path: str | PathLike[str]) -> None:
+    """Refuse one file of a pair, with what makes one of both.
+
+    A recipe proves files one by one, and which side is left in Analyze is anyone's guess.
+    """
+    if has_ending(path, PAIRED):
+        stem = str(path).removesuffix(".gz").rpartition(".")[0]
+        raise FileError(
+            f"{path} is one of two files, .hdr and .img; make one of both, such as by mrconvert "
+            f"{path} {stem}.nii.gz, and check which side is left: Analyze does not say it."
+        )
 
 
 def _format_of(path: str | PathLike[str], formats: Iterable[Format], what: str) -> Format:
