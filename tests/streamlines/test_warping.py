@@ -101,5 +101,23 @@ def test_chunks_are_what_the_whole_is_and_lost_ones_are_said_once(
     assert len(said) == 1
 
 
+def test_streamlines_without_points_keep_their_numbers(caplog: pytest.LogCaptureFixture) -> None:
+    lines = [[], along_x(9), [], [], along_x(0, 1), along_x(2, 9, 2, 3), []]
+    track = nt.Tractogram.from_streamlines(
+        [np.reshape(np.array(line, np.float32), (-1, 3)) for line in lines]
+    ).with_weights(range(7))
+    found = track.warped(nt.Warp.affine(SHIFT))
+    assert found.offsets.tolist() == track.offsets.tolist()
+    assert not caplog.records
+    found = track.warped(field())
+    assert np.diff(found.offsets).tolist() == [0, 0, 0, 2, 2, 0]
+    assert found.weights is not None
+    assert found.weights.tolist() == [0, 2, 3, 4, 5, 6]
+    assert (
+        "Of 7 streamlines 1 leave the warp and were cut there, and 1 lie outside"
+        in (caplog.messages[0])
+    )
+
+
 def test_no_streamline_at_all() -> None:
     assert len(nt.Tractogram.empty().warped(field())) == 0

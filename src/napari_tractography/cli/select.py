@@ -144,7 +144,7 @@ def run(options: argparse.Namespace) -> int:
         )
     if warp is not None:
         chosen = chosen.warped(warp.load(), grid=grid)
-        if not len(chosen):
+        if not chosen.n_points:
             raise InvalidTractogramError(
                 f"No streamline of {options.tractogram} lies in the warp {warp.name}; check that "
                 "it leads from their space, or give --invert-warp. Nothing was written."

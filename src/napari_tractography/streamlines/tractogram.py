@@ -490,8 +490,7 @@ class Tractogram(Outcome):
             grid=grid,
         )
         n_cut = len(np.unique(parents[~(pieces.starts_whole & pieces.ends_whole)]))
-        n_with_points = int((np.diff(self.offsets) > 0).sum())
-        return other, n_cut, n_with_points - len(np.unique(parents))
+        return other, n_cut, len(self) - len(np.unique(parents))
 
     def found_in(self, other: Tractogram) -> NDArray[np.bool_]:
         """Tell which streamlines are also in another tractogram, (n_streamlines,) bool.

@@ -33,7 +33,7 @@ def through_warp(points: NDArray[Any], offsets: NDArray[np.int64], warp: Warp) -
     """Take streamlines through a warp; what it leads nowhere is cut off.
 
     A streamline that leaves a field and comes back becomes several. A single point is no
-    streamline, unless it was one.
+    streamline, unless it was one. One without points stays, so that an affine keeps all numbers.
     """
     moved = np.empty((len(points), 3), np.float32)
     for first in range(0, len(points), BLOCK):
@@ -49,17 +49,19 @@ def through_warp(points: NDArray[Any], offsets: NDArray[np.int64], warp: Warp) -
     starts_whole = firsts == offsets[:-1][parents]
     ends_whole = lasts == offsets[1:][parents] - 1
     chosen = (lasts > firsts) | (starts_whole & ends_whole)
-    counts = (lasts - firsts + 1)[chosen]
     kept = np.zeros(len(points) + 1, np.int8)
     np.add.at(kept, firsts[chosen], 1)
     np.add.at(kept, lasts[chosen] + 1, -1)
     is_kept = np.cumsum(kept[:-1], dtype=np.int8) > 0
+    empty = np.flatnonzero(np.diff(offsets) == 0)
+    places = np.searchsorted(parents[chosen], empty)
+    counts = np.insert((lasts - firsts + 1)[chosen], places, 0)
     return Pieces(
         moved[is_kept],
         np.concatenate([[0], np.cumsum(counts)]).astype(np.int64),
-        parents[chosen],
-        starts_whole[chosen],
-        ends_whole[chosen],
+        np.insert(parents[chosen], places, empty),
+        np.insert(starts_whole[chosen], places, True),
+        np.insert(ends_whole[chosen], places, True),
         is_kept,
     )
 
