@@ -15,7 +15,7 @@ from nibabel.streamlines import TrkFile
 from napari_tractography.files import trk
 from napari_tractography.files.streamline_arrays import StreamlineArrays
 from napari_tractography.geometry.grid import Grid
-from napari_tractography.streamlines.tractogram import load_tractogram
+from napari_tractography.streamlines.tractogram import Tractogram, load_tractogram
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="no file there that is always full")
@@ -96,3 +96,20 @@ def test_what_follows_the_streamlines_does_not_matter(tmp_path: Path, name: str)
         content = gzip.compress(whole + rest) if name.endswith(".gz") else whole + rest
         (tmp_path / name).write_bytes(content)
         assert load_tractogram(tmp_path / name).n_points == 2
+
+
+def test_a_file_that_nibabel_cannot_open_is_named_when_it_is_written(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It leaves out streamlines without points, and then counts more values than streamlines."""
+    path = tmp_path / "a.trk"
+    whole = Tractogram.from_streamlines([np.ones((2, 3)), np.empty((0, 3)), np.ones((1, 3))])
+    whole.save(path, reference=Grid((5, 5, 5), np.eye(4)))
+    with pytest.raises(ValueError, match=r"number of values \(3\) should match"):
+        TrkFile.load(path)
+    assert "1 of 3 streamlines have no points: nibabel, and so DIPY" in caplog.messages[0]
+    caplog.clear()
+    whole[[0, 2]].save(path, reference=Grid((5, 5, 5), np.eye(4)))
+    values = TrkFile.load(path).tractogram.data_per_streamline["seed_index"]
+    assert values.ravel().tolist() == [0, 2]
+    assert not caplog.messages

@@ -1,13 +1,14 @@
 """TrackVis' .trk files; headers, and the way from their corner-based voxel mm, are nibabel's.
 
-Nibabel leaves out streamlines without points, so that numbers are read and written here. It is
-imported on use: it takes a while to load.
+Nibabel leaves out streamlines without points, and fails where these have values, so that numbers
+are read and written here. It is imported on use: it takes a while to load.
 """
 
 from __future__ import annotations
 
 import contextlib
 import io
+import logging
 import math
 import warnings
 from collections.abc import Iterator, Mapping
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
 
     from ..geometry.grid import Grid
     from .streamline_arrays import StreamlineArrays
+
+logger = logging.getLogger(__name__)
 
 HEADER_BYTES = 1000
 PIECE_BYTES = 1 << 24  # that are unpacked at once
@@ -84,7 +87,7 @@ class _TrkStream:
         self._to_file = get_affine_rasmm_to_trackvis(self._header[0]).astype(np.float64)
         self._file, self._always_split = file, always_split
         self._columns = SameColumns()
-        self._n = 0
+        self._n = self._n_empty = 0
         file.write(self._header.tobytes())
 
     def append(self, streamlines: StreamlineArrays) -> None:
@@ -118,6 +121,7 @@ class _TrkStream:
         numbers[last + np.arange(-properties.shape[1], 0)] = properties
         self._file.write(numbers.data)
         self._n += n
+        self._n_empty += int((counts == 0).sum())
 
     def _named(self, kind: str, values: Mapping[str, NDArray[Any]], n: int) -> NDArray[np.float32]:
         """Write the names of values into the header; return them side by side, (n, ...) float32."""
@@ -144,6 +148,12 @@ class _TrkStream:
         self._header[0][Field.NB_STREAMLINES] = self._n
         self._file.seek(0)
         self._file.write(self._header.tobytes())
+        if self._n_empty:
+            logger.warning(
+                "%s of %s streamlines have no points: nibabel, and so DIPY, cannot open a .trk "
+                "file with such; save as .trx, or leave them out (select --min-length 0.001).",
+                f"{self._n_empty:,}", f"{self._n:,}",
+            )  # fmt: skip
 
 
 def _fitting(values: Mapping[str, NDArray[Any]], n_free: int) -> list[str]:
