@@ -89,6 +89,27 @@ def test_a_vtk_holds_values(tmp_path: Path, caplog: pytest.LogCaptureFixture) ->
     ]
 
 
+@pytest.mark.parametrize("ending", [".trk", ".vtk"])
+def test_lost_values_are_named_where_others_have_the_same_name(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, ending: str
+) -> None:
+    """Such as FA along streamlines, which is held, and a number of each that is not."""
+    huge = np.array([[2**62 + 1], [0]])
+    data = StreamlineData({"FA": huge}, {"FA": np.ones((4, 1), np.float32)})
+    Tractogram(np.ones((4, 3)), [0, 2, 4], data=data, grid=GRID).save(tmp_path / f"t{ending}")
+    assert "cannot hold FA" in caplog.messages[0]
+
+
+def test_numbers_too_large_for_a_trk_are_named(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    data = StreamlineData({"p": np.array([[1e300], [0.5]])}, {})
+    Tractogram(np.ones((4, 3)), [0, 2, 4], data=data, grid=GRID).save(tmp_path / "t.trk")
+    assert caplog.messages == ["t.trk cannot hold p exactly; .trx files can."]
+    back = load_tractogram(tmp_path / "t.trk").data.per_streamline["p"]
+    assert back.ravel().tolist() == [np.inf, 0.5]
+
+
 @pytest.mark.parametrize("ending", [".trk", ".tck", ".trx", ".vtk"])
 @pytest.mark.parametrize("numbers", [[], [1], [1, 1]])
 def test_values_of_streamlines_without_points_are_no_trouble(

@@ -132,7 +132,8 @@ class _TrkStream:
         parts = [np.empty((n, 0), np.float32)]
         for number, name in enumerate(sorted(values)):
             width = math.prod(values[name].shape[1:])
-            parts.append(values[name].reshape(n, width).astype(np.float32))
+            with np.errstate(over="ignore"):  # infinite then, as trk_lost tells
+                parts.append(values[name].reshape(n, width).astype(np.float32))
             names[number] = encode_value_in_name(parts[-1].shape[1], name)
         found = np.concatenate(parts, axis=1)
         header = self._header[0]
@@ -176,16 +177,23 @@ def _n_free(streamlines: StreamlineArrays) -> int:
 def trk_lost(streamlines: StreamlineArrays) -> list[str]:
     """Return what a .trk file cannot hold, and what it rounds."""
     data = streamlines.data
-    held = {*_fitting(data.per_streamline, _n_free(streamlines))}
-    held |= {*_fitting(data.per_point, MOST_NAMES)}
-    values = {**data.per_streamline, **data.per_point}
-    lost = [name for name in values if name not in held]
-    rounded = [
-        f"{name} exactly"
-        for name, array in values.items()
-        if name in held and not (array.astype("f4") == array)[array == array].all()
-    ]
+    lost, rounded = [], []
+    for values, n_free in (
+        (data.per_streamline, _n_free(streamlines)), (data.per_point, MOST_NAMES)
+    ):  # fmt: skip
+        held = _fitting(values, n_free)
+        lost += [name for name in values if name not in held]
+        rounded += [f"{name} exactly" for name in held if _is_rounded(values[name])]
     return [*lost, *rounded, *(f"the group {name}" for name in data.groups)]
+
+
+def _is_rounded(values: NDArray[Any]) -> bool:
+    """Tell whether some of the values, NaN aside, are others as float32."""
+    import numpy as np
+
+    with np.errstate(over="ignore", invalid="ignore"):  # too large for it, or back for an integer
+        back = values.astype(np.float32).astype(values.dtype)
+    return not (back == values)[values == values].all()
 
 
 def _places(

@@ -111,8 +111,8 @@ def vtk_lost(streamlines: StreamlineArrays) -> list[str]:
     """Return what a .vtk file cannot hold."""
     data = streamlines.data
     weights = [] if streamlines.weights is None else ["weights"]
-    values = {**data.per_streamline, **data.per_point}
-    lost = [name for name, array in values.items() if not _fits(name, array)]
+    values = *data.per_streamline.items(), *data.per_point.items()
+    lost = [name for name, array in values if not _fits(name, array)]
     return [*weights, *lost, *(f"the group {name}" for name in data.groups)]
 
 
