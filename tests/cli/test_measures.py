@@ -307,6 +307,7 @@ def test_sweep(folder: Path, track: Track, capsys: pytest.CaptureFixture[str]) -
     for vary, why in (
         ("max_angle_deg", "says no values"),
         ("max_angle_deg=1:2", "says no values"),
+        ("max_angle_deg=1:inf:3", "says no values"),
         ("interpolation=1,2", "no parameter that can be swept"),
         ("step=-1", "out of range"),
         ("step=1:2:0", "no value of step_mm besides the chosen one"),

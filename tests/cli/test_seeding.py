@@ -170,6 +170,9 @@ def test_positions_of_a_file_are_seeds(
         Path("p.txt").write_text(text)
         assert main([*words, *RUN[2:]]) == 2
         assert "p.txt holds" in capsys.readouterr().err
+    Path("p.txt").write_text("1 nan 3\n1 2 3\n")
+    assert main([*words, *RUN[2:]]) == 2
+    assert "p.txt holds NaN or infinity in 1 of 2 rows" in capsys.readouterr().err
 
 
 def test_seeds_by_voxel_stay_where_the_mask_loses_another(folder: Path, drawing: nt.Fod) -> None:

@@ -184,3 +184,14 @@ def test_one_file_of_a_pair_is_refused_with_what_makes_one_file_of_both(
     nib.save(kind(np.ones((2, 3, 4), np.float32), np.diag([2.0, 2, 2, 1])), tmp_path / "fa.b.img")
     with pytest.raises(FileError, match=rf"mrconvert \S+fa\.b{ending} \S+fa\.b\.nii\.gz, and"):
         read(tmp_path / f"fa.b{ending}")
+
+
+@pytest.mark.parametrize(
+    ("shape", "told"), [((2, 3), "3-D volume."), ((2, 3, 4, 2), "3-D volume, such as one cut out")]
+)
+def test_what_is_not_3_d_is_refused_with_what_helps(
+    tmp_path: Path, shape: tuple[int, ...], told: str
+) -> None:
+    nib.save(nib.Nifti1Image(np.ones(shape, np.float32), np.eye(4)), tmp_path / "map.nii")
+    with pytest.raises(FileError, match=told):
+        load_volume(tmp_path / "map.nii")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import math
 from typing import Any
 
 from ..errors import InvalidParameterError
@@ -77,8 +78,11 @@ def varied(text: str) -> tuple[str, list[float]]:
     name = by_flag.get(name.removeprefix("--"), name)
     try:
         if ":" in rest:
-            low, high, n = rest.split(":")
-            return name, np.linspace(float(low), float(high), int(n)).tolist()
+            *ends, n = rest.split(":")
+            low, high = (float(end) for end in ends)
+            if math.isinf(high - low):
+                raise ValueError(rest)
+            return name, np.linspace(low, high, int(n)).tolist()
         return name, [float(value) for value in rest.split(",")]
     except ValueError:
         raise InvalidParameterError(

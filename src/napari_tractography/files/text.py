@@ -35,10 +35,15 @@ def load_positions(
             raise FileError(
                 f"{file} holds no positions ({error}); give x y z in mm in each row."
             ) from None
-    if not rows.size or rows.shape[1] not in (3, 6) or not np.isfinite(rows).all():
+    if not rows.size or rows.shape[1] not in (3, 6):
         raise FileError(
             f"{file} holds numbers of shape {rows.shape}; give x y z in mm in each row, and a "
             "direction after them or none."
+        )
+    n_bad = int((~np.isfinite(rows)).any(axis=1).sum())
+    if n_bad:
+        raise FileError(
+            f"{file} holds NaN or infinity in {n_bad} of {len(rows)} rows; remove them."
         )
     return rows[:, :3], rows[:, 3:] if rows.shape[1] == 6 else None
 

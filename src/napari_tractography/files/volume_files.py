@@ -50,10 +50,8 @@ def read_volume(path: str | PathLike[str], *, hashed: bool) -> tuple[NDArray[Any
     stored = read_header(path)
     shape = without_trailing_ones(stored.shape, 3)
     if len(shape) != 3:
-        raise FileError(
-            f"{stored.path} has shape {stored.shape}; give a 3-D volume, such as one cut out "
-            "with mrconvert -coord 3 0."
-        )
+        how = ", such as one cut out with mrconvert -coord 3 0" if len(shape) > 3 else ""
+        raise FileError(f"{stored.path} has shape {stored.shape}; give a 3-D volume{how}.")
     grid = grid_of(stored)
     check_numeric(stored, FileError)
     whole = stored.dtype.kind in "iub" and not stored.scaled
