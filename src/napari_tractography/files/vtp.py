@@ -34,9 +34,11 @@ ZLIB = "vtkZLibDataCompressor"
 
 
 def read_vtp(path: Path) -> StreamlineArrays:
-    """Read the lines of all pieces, with values at points and of lines; RAS+ mm.
+    """Read the lines of all pieces, with values at points and of lines.
 
-    Raises FileError when it is something else, or packed in another way than by zlib.
+    The file's coordinates are taken as RAS+ mm, but where a text called SPACE among the values of
+    the whole says LPS, as 3D Slicer writes it. Raises FileError when it is something else, or
+    packed in another way than by zlib.
     """
     import numpy as np
 
@@ -44,6 +46,7 @@ def read_vtp(path: Path) -> StreamlineArrays:
     from .streamline_data import StreamlineData
 
     file = _File(path)
+    signs = np.array([-1, -1, 1] if file.text("SPACE") == "LPS" else [1, 1, 1], np.float32)
     parts = []
     for piece in file.root.iter("Piece"):
         n_points, n_verts, n_lines, n_strips, n_polys = (
@@ -76,7 +79,9 @@ def read_vtp(path: Path) -> StreamlineArrays:
         }
         parts.append(
             StreamlineArrays(
-                points[ids].astype(np.float32), offsets, data=StreamlineData(of_lines, of_points)
+                points[ids].astype(np.float32) * signs,
+                offsets,
+                data=StreamlineData(of_lines, of_points),
             )
         )
     return joined(parts)
@@ -122,15 +127,21 @@ class _File:
         found = {}
         for number, element in enumerate(() if section is None else section.iter("DataArray")):
             if element.get("type") in DTYPES:  # and no texts
-                values = self._array(element)
+                values = self._array(element, DTYPES[element.get("type")])
                 n = int(element.get("NumberOfComponents", "1"))
                 found[element.get("Name", str(number))] = values.reshape(-1, n)
         return found
 
-    def _array(self, element: Any) -> NDArray[Any]:
+    def text(self, name: str) -> str:
+        """Return the first text of a name among the values of the file as a whole, or ""."""
+        found = self.root.findall(f"PolyData/FieldData/Array[@type='String'][@Name='{name}']")
+        whole = bytes(self._array(found[0], "u1")) if found else b""
+        return whole.partition(b"\0")[0].decode("latin-1")
+
+    def _array(self, element: Any, kind: str) -> NDArray[Any]:
         import numpy as np
 
-        dtype = np.dtype(self._order + DTYPES[element.get("type")])
+        dtype = np.dtype(self._order + kind)
         native = dtype.newbyteorder("=")  # which pandas asks for
         form = element.get("format", "ascii")
         if form == "ascii":
