@@ -11,7 +11,7 @@ from napari_tractography.streamlines.tractogram import Tractogram, load_tractogr
 VTK_POINTS = np.array([[1, 2, 3], [4, 5, 6], [7, 8, 9], [-1, -2, -3]], dtype=np.float64)
 
 
-def vtk_file(path, mode, points, body, title="title"):
+def vtk_file(path, mode, points, body, title="title SPACE=RAS"):
     header = f"# vtk DataFile Version 4.2\n{title}\n{mode}\nDATASET POLYDATA\n".encode()
     path.write_bytes(header + points + body)
     return path
@@ -164,6 +164,22 @@ def test_a_title_that_names_the_space_is_heeded(tmp_path, title, to_ras):
     body = b"LINES 1 5\n" + np.array([4, 0, 1, 2, 3], ">i4").tobytes()
     tractogram = load_tractogram(vtk_file(tmp_path / "t.vtk", "BINARY", points, body, title))
     np.testing.assert_array_equal(tractogram.points, VTK_POINTS * to_ras)
+
+
+@pytest.mark.parametrize(
+    ("title", "is_said"),
+    [
+        pytest.param("vtk output", False, id="VTK's own"),
+        pytest.param("3D Slicer output. SPACE=LPS", True, id="Slicer"),
+        pytest.param("Data values for Tracks", True, id="tckconvert"),
+    ],
+)
+def test_axes_that_are_a_guess_are_told(tmp_path, caplog, title, is_said):
+    points, body = b"POINTS 2 float\n1 2 3 4 5 6\n", b"LINES 1 3\n2 0 1\n"
+    load_tractogram(vtk_file(tmp_path / "t.vtk", "ASCII", points, body, title))
+    assert [message.partition(":")[0] for message in caplog.messages] == (
+        [] if is_said else ["t.vtk does not say which way its axes run"]
+    )
 
 
 def test_our_title_says_that_x_runs_to_the_right(tmp_path):

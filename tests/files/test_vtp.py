@@ -136,12 +136,18 @@ def test_values_of_cells_are_those_of_lines_where_there_are_others(tmp_path: Pat
     [("ascii", "76 80 83 0"), ("ascii", "82 65 83 0"), ("binary", "BAAAAExQUwA=")],
     ids=["LPS", "RAS", "LPS in base64"],
 )
-def test_the_axes_that_slicer_names_are_taken(tmp_path: Path, form: str, text: str) -> None:
+def test_the_axes_that_slicer_names_are_taken(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, form: str, text: str
+) -> None:
     """The field SPACE, as VTK 9.7 writes it of what Slicer adds, for LPS by default."""
     path = write(tmp_path / "t.vtp", "ascii")
+    load_tractogram(path)
+    assert "t.vtp does not say which way its axes run: RAS+ is a guess" in caplog.messages[0]
+    caplog.clear()
     other = '<Array type="String" Name="note" NumberOfTuples="1" format="ascii">76 80 83 0</Array>'
     space = f'<Array type="String" Name="SPACE" NumberOfTuples="1" format="{form}">{text}</Array>'
     field = f"<PolyData><FieldData>{other}\n{space}\n</FieldData>".encode()
     path.write_bytes(path.read_bytes().replace(b"<PolyData>", field))
     signs = [1, 1, 1] if text.startswith("82") else [-1, -1, 1]
     np.testing.assert_array_equal(load_tractogram(path).points, POINTS[IDS] * signs)
+    assert not caplog.messages

@@ -24,6 +24,11 @@ if TYPE_CHECKING:
 INT32_MAX = 2**31 - 1
 # In the title, as 3D Slicer writes it and asks for it; without either it takes points for LPS+.
 IN_RAS, IN_LPS = "SPACE=RAS", "SPACE=LPS"
+OF_MRTRIX = "Data values for Tracks"  # the title of tckconvert, which writes RAS+
+UNSAID = (
+    "{} does not say which way its axes run: RAS+ is a guess, and so is which side is left; DIPY's "
+    "older versions and MITK write LPS+."
+)
 # Names of number types in VTK files; binary numbers are big-endian.
 DTYPES = {
     "vtktypefloat32": ">f4",
@@ -192,6 +197,8 @@ class _Scanner:
         self.title = title
         self.is_lps = IN_LPS in title and IN_RAS not in title
         self.remarks: tuple[str, ...] = ()
+        if not any(mark in title for mark in (IN_RAS, IN_LPS, OF_MRTRIX)):
+            self.remarks = (UNSAID.format(path.name),)
 
     def error(self, what: str) -> FileError:
         return FileError(
@@ -329,7 +336,7 @@ class _Scanner:
                 else:
                     raise self.error(f"it has {line[0]!r}")
         except (FileError, IndexError):
-            self.remarks = (
+            self.remarks += (
                 f"{self.path.name}: values per point or per streamline cannot be read from a "
                 "section on, and are left out.",
             )

@@ -8,12 +8,14 @@ from __future__ import annotations
 import re
 import zlib
 from base64 import b64decode
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree
 
 from ..errors import FileError
 from .description import TractogramFormat
+from .vtk import UNSAID
 
 if TYPE_CHECKING:
     import numpy as np
@@ -46,7 +48,8 @@ def read_vtp(path: Path) -> StreamlineArrays:
     from .streamline_data import StreamlineData
 
     file = _File(path)
-    signs = np.array([-1, -1, 1] if file.text("SPACE") == "LPS" else [1, 1, 1], np.float32)
+    space = file.text("SPACE")
+    signs = np.array([-1, -1, 1] if space == "LPS" else [1, 1, 1], np.float32)
     parts = []
     for piece in file.root.iter("Piece"):
         n_points, n_verts, n_lines, n_strips, n_polys = (
@@ -84,7 +87,7 @@ def read_vtp(path: Path) -> StreamlineArrays:
                 data=StreamlineData(of_lines, of_points),
             )
         )
-    return joined(parts)
+    return replace(joined(parts), remarks=() if space else (UNSAID.format(path.name),))
 
 
 class _File:
