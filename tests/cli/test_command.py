@@ -270,6 +270,13 @@ WRONG = {
         ["select", "a.tck", "-o", "s.tck", "--weights", "w.txt", "--out-weights", "s.tck"],
         ["s.tck is to be written twice"],
     ),
+    "weights over those beside": (
+        [
+            *("select", "a.tck", "-o", "s.tck", "--weights", "w.txt", "--data-beside"),
+            *("--out-weights", "s.weights.txt"),
+        ],
+        ["s.weights.txt is to be written twice"],
+    ),
     "lengths over counts": (
         ["connectome", "a.tck", "labels.nii.gz", "-o", "c.csv", "--lengths", "./c.csv"],
         ["c.csv is to be written twice"],

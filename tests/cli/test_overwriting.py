@@ -45,6 +45,9 @@ COMMANDS = {
     "weights over their own": [
         *("select", "one.tck", "-o", "s.tck", "--weights", "fa.nii", "--out-weights", "fa.nii")
     ],
+    "weights beside over their own": [
+        *("select", "one.tck", "-o", "s.tck", "--data-beside", "--weights", "s.weights.txt")
+    ],
     "weights over a region": [
         *("select", "one.tck", "-o", "s.tck", "--weights", "w.txt"),
         *("--include", "fa.nii:3", "--out-weights", "fa.nii"),

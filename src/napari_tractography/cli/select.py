@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import math
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..errors import FileError, InvalidParameterError, InvalidTractogramError
@@ -110,7 +111,10 @@ def run(options: argparse.Namespace) -> int:
     others = options.also_in, options.not_in
     images = (path_and_label(text)[0] for role in ROLES for text in getattr(options, role))
     read = (options.tractogram, options.weights, options.reference, *others, *images)
-    check_apart(options.out, options.out_weights, read=(*read, *options.warp))
+    beside = None
+    if options.data_beside and written_tractogram_format(options.out).write_beside is not None:
+        beside = Path(options.out).with_suffix(".weights.txt")
+    check_apart(options.out, options.out_weights, beside, read=(*read, *options.warp))
     for flag, value in (
         ("--out-weights", options.out_weights), ("--min-weight", least)
     ):  # fmt: skip
