@@ -75,7 +75,7 @@ COMMANDS_HEAD = """\
 
 `napari-tractography COMMAND --help` says what is on this page. When something is wrong with the
 input, one line says what and how to put it right, the exit code is 2, and no file is left
-half-written.
+half-written. Older files are replaced, but never one that the command reads.
 
 - **Seeds** are drawn in spheres, in a mask, or in proportion to the FOD; **regions** steer. The
   seeds of several spheres are numbered as one list, so that no two share a random offset.
