@@ -9,6 +9,9 @@ import pytest
 import napari_tractography as nt
 from napari_tractography.cli import main
 from napari_tractography.recipes.edits import Edit
+from napari_tractography.recipes.recipe import Recipe
+from napari_tractography.recipes.sources import FodSource, SeedSource
+from napari_tractography.recipes.tractogram_sources import WeightsSource
 
 DENSITY = ["density", "one.tck", "--template", "mask.nii.gz", "-o"]
 VISITATION = ["visitation", "one.tck", "--template", "mask.nii.gz", "-o", "v.nii", "--error"]
@@ -86,3 +89,15 @@ def test_a_project_is_not_replayed_over_a_file_of_its_bundles(
     assert "CST.tck is read, and would be overwritten; give the output another name." in told
     assert len(nt.load_tractogram(tmp_path / "out" / "CST.tck")) == 3
     assert len(nt.load_tractogram(tmp_path / "out" / "other.tck")) == 2
+
+
+def test_a_recipe_is_not_replayed_over_its_weights(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    nt.Tractogram.from_streamlines([[(0, 0, 0), (1, 1, 1)]]).with_weights([2]).save("w.trx")
+    fod, seeds = FodSource.file("fod.nii.gz", hashed=False), SeedSource("fod", 5, 0)
+    Recipe(fod=fod, seeds=(seeds,), weights=WeightsSource.file("w.trx")).save("b.json")
+    before = Path("w.trx").read_bytes()
+    assert main(["replay", "b.json", "-o", "w.trx"]) == 2
+    assert "w.trx is read, and would be overwritten" in capsys.readouterr().err
+    assert Path("w.trx").read_bytes() == before

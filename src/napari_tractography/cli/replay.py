@@ -191,6 +191,7 @@ def _replay_subjects(options: argparse.Namespace, execution: Execution) -> int:
 
 
 def _replay_recipe(options: argparse.Namespace, execution: Execution) -> int:
+    from ..files.paths import check_apart
     from ..files.tractograms import check_target
     from ..recipes.recipe import Recipe
     from ..tracking.report import Report
@@ -198,6 +199,7 @@ def _replay_recipe(options: argparse.Namespace, execution: Execution) -> int:
     if options.out:
         check_target(options.out)
     recipe = Recipe.load(options.recipe)
+    check_apart(options.out, read=(recipe.weights.path,) if recipe.weights else ())
     if options.fod:
         recipe = recipe.on_fod(fod_source(options.fod, recipe), warp_source(options))
     sidecar = sidecar_path(options, options.out)
