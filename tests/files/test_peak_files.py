@@ -53,6 +53,19 @@ def test_the_main_direction_of_a_tensor_comes_with_its_fa(bedpostx: Path) -> Non
     np.testing.assert_allclose(load_fod(path).vectors.numbers[0], [0, 0, 0.7], atol=1e-6)
 
 
+def test_a_name_of_fsls_without_its_amplitudes_is_a_guess(
+    tmp_path: Path, bedpostx: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Of MRtrix3's ``tensor2metric -vector V1.nii.gz`` the axes would be wrong."""
+    load_fod(bedpostx / "dyads1.nii.gz")
+    assert not caplog.messages
+    path = save(tmp_path / "V1.nii.gz", np.broadcast_to([1.0, 0, 0], (*SHAPE, 3)))
+    assert load_fod(path, axes="scanner").vectors.axes == "scanner"
+    assert not caplog.messages
+    assert load_fod(path).vectors.axes == "fsl"
+    assert "V1.nii.gz is read in FSL's axes because of its name alone" in caplog.messages[0]
+
+
 def test_what_does_not_belong_together_is_named(bedpostx: Path) -> None:
     save(bedpostx / "mean_f1samples.nii.gz", np.ones((4, 3, 3)))
     with pytest.raises(FileError, match=r"mean_f1samples.nii.gz has shape .* does not belong"):

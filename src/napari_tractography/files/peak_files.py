@@ -20,6 +20,7 @@ from ..fields.peaks import stacked
 from ..fields.readings import AUTO
 from ..geometry.grid import Grid
 from ..model.fod import Fod
+from .damage import tell_once
 from .formats import whole_reading
 from .hashing import sha256_of
 from .headers import check_numeric, grid_of, read_header, without_trailing_ones
@@ -72,6 +73,12 @@ class PeakReader:
 
     def _stacked(self) -> NDArray[np.float32]:
         parts = fsl_parts(self._path)
+        if self._axes is None and not any(amplitude for _, amplitude in parts):
+            tell_once(
+                self._path,
+                f"{self.name} is read in FSL's axes because of its name alone, as no amplitudes of "
+                "FSL's lie beside it; say axes if another program wrote it.",
+            )
         directions, amplitudes = [], []
         for number, (vectors, amplitude) in enumerate(parts):
             directions.append(self._volume(vectors, 4))
