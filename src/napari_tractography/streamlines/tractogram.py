@@ -450,8 +450,9 @@ class Tractogram(Outcome):
 
         What lies outside of the warp is cut off, as at a plane: a streamline that leaves it and
         comes back becomes several, with the same seed, weight and values, and one that lies outside
-        as a whole is left out; how many is said in a warning. Stop reasons of cut ends are 0
-        (unknown), and lengths those of the polylines. Seeds and what became of them stay known.
+        as a whole is left out; how many is said in a warning. One without points stays as it is.
+        Stop reasons of cut ends are 0 (unknown), and lengths those of the polylines. Seeds and what
+        became of them stay known.
 
         Parameters
         ----------
