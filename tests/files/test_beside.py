@@ -49,14 +49,16 @@ def entries(path: Path) -> dict[str, str]:
     return {"": lines[0]} | dict(line.split(": ", 1) for line in lines[1:])
 
 
-def write_tsf(path: Path, lines: list[list[float]], timestamp: str, form: str = "<f") -> None:
-    """Write a track scalar file as the manual describes it, by hand."""
+def write_tsf(
+    path: Path, lines: list[list[float]], timestamp: str, form: str = "<f", *, has_end: bool = True
+) -> None:
+    """Write a track scalar file by hand, as the manual describes it, or without its end."""
     dtype = f"Float{8 * struct.calcsize(form)}{'LE' if form[0] == '<' else 'BE'}"
     head = (
         f"mrtrix track scalars\nroi: seed mask.mif\ntimestamp: {timestamp}\ndatatype: {dtype}\n"
         f"count: {len(lines)}\nfile: . 300\nEND\n"
     )
-    numbers = [x for line in lines for x in (*line, float("nan"))] + [float("inf")]
+    numbers = [x for line in lines for x in (*line, float("nan"))] + [float("inf")] * has_end
     packed = b"".join(struct.pack(form, number) for number in numbers)
     path.write_bytes(head.encode().ljust(300, b"\0") + packed)
 
@@ -158,9 +160,12 @@ def test_files_of_mrtrix3_are_read(tmp_path: Path, form: str) -> None:
     timestamp = entries(path)["timestamp"]
     for beside in tmp_path.glob("t.*.t*"):
         beside.unlink()
-    write_tsf(tmp_path / "t.fa.tsf", [[0.5, 2, -1], [], [3, 4], [5]], timestamp, form)
+    lines = [[0.5, 2, -1], [], [3, 4], [5]]
+    write_tsf(tmp_path / "t.fa.tsf", lines, timestamp, form)
+    # As tcksample of MRtrix3 3.0.3 writes it, and all other commands of that kind.
+    write_tsf(tmp_path / "t.md.tsf", lines, timestamp, form, has_end=False)
     found = load_tractogram(path).data.per_point
-    assert found["fa"].ravel().tolist() == [0.5, 2, -1, 3, 4, 5]
+    assert found["fa"].ravel().tolist() == found["md"].ravel().tolist() == [0.5, 2, -1, 3, 4, 5]
 
 
 @pytest.mark.parametrize(
@@ -170,6 +175,7 @@ def test_files_of_mrtrix3_are_read(tmp_path: Path, form: str) -> None:
         pytest.param([[1, 2], [3], [4, 5], [6]], "", "other numbers of points", id="points"),
         pytest.param([[1, 2, 3], [], [4, 5]], "", "other numbers of points", id="fewer"),
         pytest.param([[1, 2, 3], [], [4, np.inf], [6]], "", "damaged", id="infinite"),
+        pytest.param([[1, 2, 3], [], [4, 5], [6], [7]], "", "other numbers of points", id="more"),
     ],
 )
 def test_what_does_not_belong_to_it_is_told_and_not_read(

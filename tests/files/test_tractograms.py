@@ -182,6 +182,18 @@ def test_mrtrix_reads_our_vtk(tmp_path):
     assert load_tractogram(tmp_path / "theirs.tck").digest() == tractogram.digest()
 
 
+def test_values_of_tcksample_are_read(tmp_path):
+    """Of an image whose value is x, at all points; tckedit notes the time that both files have."""
+    x = 2 * np.indices((9, 9, 9))[0].astype(np.float32)
+    nib.save(nib.Nifti1Image(x, np.diag([2.0, 2, 2, 1])), tmp_path / "x.nii")
+    lines = [np.linspace((1, 2, 3), (14, 9, 8), n) for n in (5, 2, 9)]
+    Tractogram.from_streamlines(lines).save(tmp_path / "ours.tck")
+    run("tckedit", "-quiet", tmp_path / "ours.tck", tmp_path / "t.tck")
+    run("tcksample", "-quiet", tmp_path / "t.tck", tmp_path / "x.nii", tmp_path / "t.x.tsf")
+    back = load_tractogram(tmp_path / "t.tck")
+    np.testing.assert_allclose(back.data.per_point["x"][:, 0], back.points[:, 0], atol=1e-4)
+
+
 def test_ground_truth_bundles_are_read(shared_data):
     """Counts and the first points, from the text of the files."""
     arc = load_tractogram(shared_data / "yoga" / "arc1.vtk")
