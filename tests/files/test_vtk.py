@@ -129,6 +129,21 @@ def test_names_are_written_and_read_as_vtk_encodes_them(tmp_path, caplog):
     assert not caplog.messages
 
 
+def test_what_vtk_writes_before_the_fields_does_not_hide_them(tmp_path, caplog):
+    """In the order of vtkDataWriter: texture coordinates, tensors and numbers come first."""
+    points = b"POINTS 2 float\n1 2 3 4 5 6\n"
+    body = (
+        b"LINES 1 3\n2 0 1\nPOINT_DATA 2\nTEXTURE_COORDINATES tc 2 double\n1 2 3 4\n"
+        b"TENSORS6 dt float\n1 2 3 4 5 6 7 8 9 10 11 12\nGLOBAL_IDS gids vtkIdType\n0 1\n"
+        b"FIELD FieldData 1\nfa 1 2 double\n0.25 0.5\n"
+    )
+    read = load_tractogram(vtk_file(tmp_path / "t.vtk", "ASCII", points, body)).data.per_point
+    assert read["tc"].tolist() == [[1, 2], [3, 4]]
+    assert read["dt"].tolist() == [[1, 2, 3, 4, 5, 6], [7, 8, 9, 10, 11, 12]]
+    assert read["fa"].ravel().tolist() == [0.25, 0.5]
+    assert not caplog.messages
+
+
 def test_values_that_cannot_be_read_are_left_out_with_a_word(tmp_path, caplog):
     points = b"POINTS 2 float\n1 2 3 4 5 6\n"
     body = b"LINES 1 3\n2 0 1\nPOINT_DATA 2\nSCALARS a float\n1 2\nSCALARS b quad\n1 2\n"

@@ -49,7 +49,9 @@ DTYPES = {
     "vtkidtype": ">i4",
 }
 TEXT = "string"
-VECTORS = {"VECTORS": 3, "NORMALS": 3, "TENSORS": 9, "GLOBAL_IDS": 1, "PEDIGREE_IDS": 1}
+VECTORS = {
+    "VECTORS": 3, "NORMALS": 3, "TENSORS": 9, "TENSORS6": 6, "GLOBAL_IDS": 1, "PEDIGREE_IDS": 1,
+}  # fmt: skip
 # Of values that are written, by NumPy's names; what has 64 bits not all readers call the same.
 NAMES = {
     "b1": "unsigned_char", "f4": "float", "f8": "double", "i1": "char", "u1": "unsigned_char",
@@ -325,6 +327,10 @@ class _Scanner:
                 elif keyword in VECTORS:
                     values = self.numbers(n * VECTORS[keyword], self.dtype(line, 2))
                     found[section][unquote(line[1])] = values.reshape(n, VECTORS[keyword])
+                elif keyword == "TEXTURE_COORDINATES":
+                    n_columns = self.whole(line, 2)
+                    values = self.numbers(n * n_columns, self.dtype(line, 3))
+                    found[section][unquote(line[1])] = values.reshape(n, n_columns)
                 elif keyword in ("COLOR_SCALARS", "LOOKUP_TABLE"):
                     rows, n_columns = (n, self.whole(line, 2))
                     if keyword == "LOOKUP_TABLE":
