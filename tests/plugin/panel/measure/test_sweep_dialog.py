@@ -8,6 +8,8 @@ from contextlib import suppress
 import numpy as np
 import pytest
 from hands import WAIT_MS
+from qtpy.QtCore import Qt
+from qtpy.QtTest import QTest
 from qtpy.QtWidgets import QFileDialog
 
 import napari_tractography as nt
@@ -61,6 +63,20 @@ def test_it_gives_what_the_library_gives(dialog, qtbot, monkeypatch, tmp_path):
     with open(target, encoding="utf-8", newline="") as stream:
         rows = list(csv.DictReader(stream))
     assert [row["is_chosen"] for row in rows] == ["0", "1", "0", "0"]
+
+
+@pytest.mark.parametrize("key", [Qt.Key.Key_Return, Qt.Key.Key_Enter])
+def test_enter_confirms_a_number_and_tracks_where_track_has_the_focus(dialog, qtbot, key):
+    for box in (dialog.low, dialog.high, dialog.number):
+        box.selectAll()
+        QTest.keyClicks(box, "7")
+        QTest.keyClick(box, key)
+        assert box.value() == 7
+        assert dialog.isVisible()
+        assert not dialog.work.is_busy
+    QTest.keyClick(dialog.start_button, key)
+    assert dialog.work.is_busy
+    qtbot.waitUntil(lambda: not dialog.work.is_busy, timeout=WAIT_MS)
 
 
 def test_a_value_is_used_as_one_step(dialog, qtbot):

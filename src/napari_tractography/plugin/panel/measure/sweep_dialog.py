@@ -12,6 +12,8 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from qtpy.QtCore import Qt
+from qtpy.QtGui import QKeyEvent
 from qtpy.QtWidgets import (
     QButtonGroup,
     QComboBox,
@@ -298,6 +300,11 @@ class SweepDialog(QDialog):  # type: ignore[misc]
         with self.session.document.one_step(f"{spec.label} {value:.4g}"):
             self._use(**{name: int(value) if spec.type is int else value})
         self.accept()
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:  # noqa: N802 - Qt's name
+        """Let Enter confirm a number, and no more; a button that has the focus takes its own."""
+        if event.key() not in (Qt.Key.Key_Return, Qt.Key.Key_Enter):
+            super().keyPressEvent(event)
 
     def done(self, result: int) -> None:
         self.work.cancel()
