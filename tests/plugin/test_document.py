@@ -167,6 +167,23 @@ def test_undo_amid_a_drag_takes_the_drag_back() -> None:
     assert not doc.is_held
 
 
+def test_what_is_taken_back_is_no_step_and_leaves_redo() -> None:
+    doc = Document()
+    place(doc, (0, 0, 0))
+    place(doc, (9, 0, 0))
+    doc.undo()
+    then = doc.now
+    doc.hold("angle")
+    doc.act("Cone angle 3 degrees", acts.choose({"max_angle_deg": 3.0}), key="angle")
+    doc.take_back("length")  # which is not under way
+    assert doc.now is not then
+    doc.take_back("angle")
+    assert doc.now is then
+    assert (doc.last, doc.next, doc.is_held) == ("Place 1 seed", "Move seed 1", False)
+    doc.redo()
+    assert doc.now.bundle.seeds.positions_mm.tolist() == [[9, 0, 0]]
+
+
 def test_values_of_one_control_that_follow_each_other_are_one_step(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -417,6 +417,16 @@ class Document:
         if held is not None and held.text and held.other is not self.now:
             self._note(Step(held.text, held.other))
 
+    def take_back(self, control: object) -> None:
+        """End the gesture of a control, and bring back what was before it: that is no step."""
+        if self._held is None or control is not self._control:
+            return
+        held, self._held, self._control = self._held, None, None
+        if held.text:
+            with self.is_travelling:
+                self._go(held.other)
+            self.history_changed.emit()
+
     @property
     def is_held(self) -> bool:
         """Whether a gesture is under way."""

@@ -243,6 +243,38 @@ def test_enter_in_a_box_chooses_nothing_that_was_not_typed(
     assert session.regions.entries[0].layer.radius_mm == pytest.approx(7.0)
 
 
+def test_escape_in_a_box_takes_back_what_was_typed(open_window: Any, cross: Any) -> None:
+    """The number of before stands, automatic where it was, and there is no step."""
+    panel = open_window(cross)
+    session = panel.session
+    session.regions.add_sphere(HERE, 5.0)
+    for section in panel.findChildren(Section):
+        section.header.setChecked(True)
+    unfold(panel, panel.regions)
+    document = session.document
+    document.forget()
+    angle = next(c for c in panel.tracking.controls if c.name == "max_angle_deg")
+    width = next(c for c in panel.appearance.controls if c.name == "width")
+    number = next(c for c in panel.seeds.controls if c.name == "n_per_seed").native
+    radius = panel.regions.table.cellWidget(0, 2)
+    for box in (angle.box, width.box, number, radius):
+        now, before, shown = document.now, box.value(), box.text()
+        keys_into(box, "3")
+        assert document.now is not now
+        keys_into(box, "")  # a box that is empty has no number
+        QTest.keyClick(box, Qt.Key.Key_Delete)
+        QTest.keyClick(box, Qt.Key.Key_Escape)
+        assert (box.value(), box.text()) == (before, shown)
+        assert document.now is now
+    assert not document.can_undo
+    assert "max_angle_deg" not in session.tracking.chosen
+    keys_into(radius, "7")
+    QTest.keyClick(radius, Qt.Key.Key_Return)
+    QTest.keyClick(radius, Qt.Key.Key_Escape)  # what was confirmed stays
+    assert session.regions.entries[0].layer.radius_mm == pytest.approx(7.0)
+    assert document.last == "Radius of Sphere"
+
+
 def test_undo_in_a_box_takes_back_what_was_done_last(open_window: Any, cross: Any) -> None:
     """And not a letter: there is one order for everything."""
     panel = open_window(cross)

@@ -78,16 +78,40 @@ class _Numbers(QObject):  # type: ignore[misc]
         return False
 
 
-class _QuietEnter(QObject):  # type: ignore[misc]
-    """Keeps Enter in a box of numbers from choosing the number that it shows anyway.
+class _Typing(QObject):  # type: ignore[misc]
+    """What is typed into a box of numbers is one step; Enter ends it, and Escape takes it back.
 
-    Qt says then that the value has changed, whether it has or not. An automatic value would become
-    a chosen one, rounded as it is shown.
+    Enter alone chooses nothing. Qt says then that the value has changed, whether it has or not: an
+    automatic value would become a chosen one, rounded as it is shown.
     """
 
+    def __init__(self, box: QAbstractSpinBox, history: Document) -> None:
+        super().__init__(box)
+        self._box, self._history = box, history
+        self._before: float | None = None  # the number, where another is being typed
+        box.findChild(QLineEdit).textEdited.connect(self._begin)
+        box.editingFinished.connect(self._end)
+        box.installEventFilter(self)
+
+    def _begin(self, _text: str) -> None:
+        if self._before is None:  # Qt tells of the text first, of the number then
+            self._before = self._box.value()
+        self._history.hold(self._box)
+
+    def _end(self) -> None:
+        self._before = None
+        self._history.release(self._box)
+
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:  # noqa: N802 - Qt's name
-        enter = Qt.Key.Key_Return, Qt.Key.Key_Enter
-        if event.type() != QEvent.Type.KeyPress or event.key() not in enter:
+        if event.type() != QEvent.Type.KeyPress:
+            return False
+        if event.key() == Qt.Key.Key_Escape and self._before is not None:
+            before, self._before = self._before, None
+            self._history.take_back(watched)
+            watched.setValue(before)  # and its text, also of what is no number
+            watched.selectAll()
+            return True
+        if event.key() not in (Qt.Key.Key_Return, Qt.Key.Key_Enter):
             return False
         if not watched.keyboardTracking():  # it is on its way, by this filter
             return False
@@ -107,7 +131,4 @@ def make_one_step_each(widget: QWidget, history: Document) -> None:
             each.sliderPressed.connect(history.hold)
             each.sliderReleased.connect(history.release)
         elif isinstance(each, QAbstractSpinBox):
-            typed = each.findChild(QLineEdit).textEdited
-            typed.connect(lambda _text, box=each: history.hold(box))
-            each.editingFinished.connect(lambda box=each: history.release(box))
-            each.installEventFilter(_QuietEnter(each))
+            _Typing(each, history)
