@@ -26,6 +26,7 @@ from qtpy.QtWidgets import (
     QDockWidget,
     QLabel,
     QSlider,
+    QTableView,
     QWidget,
 )
 
@@ -149,6 +150,26 @@ def test_nothing_is_cut_off_where_window_and_panel_are_as_narrow_as_can_be(
         assert_nothing_is_cut_off(panel)
         for button in panel.scene.bar.findChildren(QAbstractButton):
             assert button.width() >= button.sizeHint().width(), button.text()
+
+
+def test_tables_have_letters_as_large_as_a_person_chose(open_window: Any, cross: Any) -> None:
+    panel = open_window(cross, size=(1400, 800))
+    panel.session.add_seeds_mm(MIDDLE)
+    panel.session.regions.add_sphere(np.zeros(3), 5.0)
+    for section in panel.findChildren(Section):
+        section.header.setChecked(section.title in ("Bundles", "Seeds", "Regions"))
+    appearance = napari.settings.get_settings().appearance
+    tables = [table for table in panel.findChildren(QTableView) if table.isVisibleTo(panel)]
+    assert len(tables) == 3
+    for size in (appearance.font_size, 16, appearance.font_size):
+        appearance.font_size = size
+        lie_still(panel)
+        for table in tables:
+            assert table.font().pointSize() == table.horizontalHeader().font().pointSize() == size
+            rows = table.verticalHeader()
+            assert rows.sectionSize(0) >= table.fontMetrics().lineSpacing()
+            last = rows.sectionViewportPosition(rows.count() - 1) + rows.sectionSize(0)
+            assert last <= table.viewport().height(), table  # none is cut off
 
 
 def test_what_is_wider_than_much_of_the_screen_scrolls_sideways(qtbot: Any) -> None:

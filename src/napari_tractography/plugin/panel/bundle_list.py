@@ -59,6 +59,7 @@ from .widgets.layout import (
     LINK,
     add_entry,
     button,
+    follow_font,
     keys_here,
     linked,
     number_item,
@@ -345,6 +346,7 @@ class _Table(QTableWidget):  # type: ignore[misc]
         super().__init__(0, 4)
         self._section = section
         select_rows(self, stretched=NAME)
+        follow_font(self, self.fit)
         self.setSelectionMode(QAbstractItemView.SelectionMode.SingleSelection)
         triggers = QAbstractItemView.EditTrigger
         self.setEditTriggers(triggers.DoubleClicked | triggers.EditKeyPressed)

@@ -48,7 +48,16 @@ from ...space.layer_list import index_of_lowest, insert_beside
 from ...words import plural
 from ..sections.data import DataSection
 from ..widgets.busy_dialog import errors_shown, wait_for
-from ..widgets.layout import button, number_item, row, select_rows, show_text, stack, wrapped
+from ..widgets.layout import (
+    button,
+    follow_font,
+    number_item,
+    row,
+    select_rows,
+    show_text,
+    stack,
+    wrapped,
+)
 from .maps import map_layer
 
 TITLE = "Is it so in everyone?"
@@ -88,9 +97,8 @@ class CohortSection(QWidget):  # type: ignore[misc]
         self.table.setEditTriggers(QAbstractItemView.EditTrigger.NoEditTriggers)
         select_rows(self.table)
         self.table.verticalHeader().hide()
-        height = self.table.verticalHeader().defaultSectionSize()
-        above = self.table.horizontalHeader().sizeHint().height()
-        self.table.setFixedHeight(6 * height + above + 4)
+        follow_font(self.table, self._fit)
+        self._fit()
         self.table.cellDoubleClicked.connect(lambda at, _column: self.open_subject(at))
         self.save_button = button(
             "Save...",
@@ -104,6 +112,11 @@ class CohortSection(QWidget):  # type: ignore[misc]
         self.runs.stepped.connect(self._on_step)
         self.runs.failed.connect(lambda text: show_text(self.note, text))
         self.hide()
+
+    def _fit(self) -> None:
+        height = self.table.verticalHeader().defaultSectionSize()
+        above = self.table.horizontalHeader().sizeHint().height()
+        self.table.setFixedHeight(6 * height + above + 4)
 
     @errors_shown()
     def ask(self) -> None:

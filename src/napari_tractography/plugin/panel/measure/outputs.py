@@ -17,7 +17,7 @@ from ....maps import bundle_measures, resection
 from ....maps.plots import coloured, figure, save_plot
 from ....maps.spreadsheets import Table
 from ..widgets.busy_dialog import errors_shown, wait_for
-from ..widgets.layout import keys_here, number_item, show_few_rows, stack
+from ..widgets.layout import follow_font, keys_here, number_item, show_few_rows, stack
 
 COLUMNS = bundle_measures.COLUMNS | resection.COLUMNS
 CSV_HELP, PLOT_HELP = "Save the numbers as a CSV file.", "Save the plot as PNG, SVG or PDF."
@@ -83,6 +83,7 @@ class SideBySide(QTableWidget):  # type: ignore[misc]
         self.setEditTriggers(QAbstractItemView.EditTrigger.NoEditTriggers)
         self.setToolTip(keys_here("The bundles side by side; Ctrl+C copies all of it."))
         self._table: Table | None = None
+        follow_font(self, self._fit)
 
     def show_table(self, table: Table) -> None:
         self._table = table
@@ -96,9 +97,12 @@ class SideBySide(QTableWidget):  # type: ignore[misc]
         for column, row in enumerate(table.rows):
             for number, text in enumerate(row[1:]):
                 self.setItem(number, column, number_item(text or "–"))
-        header = self.horizontalHeader()
-        header.setSectionResizeMode(QHeaderView.ResizeMode.ResizeToContents)
+        self.horizontalHeader().setSectionResizeMode(QHeaderView.ResizeMode.ResizeToContents)
+        self._fit()
+
+    def _fit(self) -> None:
         self.resizeRowsToContents()
+        header = self.horizontalHeader()
         bar = self.horizontalScrollBar().sizeHint().height()
         show_few_rows(self, 12, header.sizeHint().height() + bar)
 

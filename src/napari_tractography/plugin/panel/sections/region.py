@@ -45,6 +45,7 @@ from ..widgets.controls import form
 from ..widgets.layout import (
     add_entry,
     button,
+    follow_font,
     give_menu,
     keys_here,
     row,
@@ -336,6 +337,7 @@ class _Table(QTableWidget):  # type: ignore[misc]
         self._remove = remove
         self.setHorizontalHeaderLabels(TITLES)
         select_rows(self)
+        follow_font(self, self.fit)
         self.setAccessibleName("Regions")
         self.setToolTip(
             "Regions that steer streamlines, and what each is for; the slices turn to the one "

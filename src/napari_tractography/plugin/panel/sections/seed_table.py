@@ -31,7 +31,7 @@ from ...session.wanted import OWN_SPECS
 from ...space.orientation_labels import axes_of
 from ...space.positions import BARE_AXES, position_numbers, position_title
 from ..widgets.controls import label, tooltip
-from ..widgets.layout import select_rows
+from ..widgets.layout import follow_font, select_rows
 
 ROWS = 4  # visible at once, at most; one at least, so that the first seed moves nothing
 SHORT_LABELS = {"n_per_seed": "Number", "radius_mm": "Radius"}
@@ -165,6 +165,7 @@ class SeedTable(QTableView):  # type: ignore[misc]
         select_rows(self)
         self.verticalHeader().setSectionResizeMode(QHeaderView.ResizeMode.Fixed)
         self.verticalHeader().setDefaultSectionSize(self.fontMetrics().lineSpacing() + 6)
+        follow_font(self, self.refresh)
         self.selectionModel().selectionChanged.connect(self._to_layer)
         session.seeds_changed.connect(self.refresh)
         self.refresh()

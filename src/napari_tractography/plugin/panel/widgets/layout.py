@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable
 from typing import TypeVar
 
-from qtpy.QtCore import QEvent, Qt
+from qtpy.QtCore import QEvent, QObject, Qt
 from qtpy.QtGui import QAction
 from qtpy.QtWidgets import (
     QAbstractItemView,
@@ -198,6 +198,37 @@ def select_rows(table: QTableView, *, stretched: int = 0) -> None:
     header = table.horizontalHeader()
     header.setSectionResizeMode(QHeaderView.ResizeMode.ResizeToContents)
     header.setSectionResizeMode(stretched, QHeaderView.ResizeMode.Stretch)
+
+
+class _ListFont(QObject):  # type: ignore[misc]
+    """Gives a table the letters of napari's lists, for which its style has a size, unlike tables.
+
+    They are a point smaller than those of a label.
+    """
+
+    def __init__(self, table: QTableView, fit: Callable[[], object]) -> None:
+        super().__init__(table)
+        self._fit, self._label = fit, QLabel(table)
+        self._label.hide()
+        self._room = table.verticalHeader().defaultSectionSize() - table.fontMetrics().lineSpacing()
+        table.installEventFilter(self)
+
+    def eventFilter(self, table: QTableView, event: QEvent) -> bool:  # noqa: N802 - Qt's name
+        if event.type() in (QEvent.Type.Polish, QEvent.Type.StyleChange):
+            self._label.ensurePolished()
+            font, size = table.font(), self._label.font().pointSizeF() - 1
+            if font.pointSizeF() != size:
+                font.setPointSizeF(size)
+                table.setFont(font)
+                height = table.fontMetrics().lineSpacing() + self._room
+                table.verticalHeader().setDefaultSectionSize(height)
+                self._fit()
+        return False
+
+
+def follow_font(table: QTableView, fit: Callable[[], object]) -> None:
+    """Let the letters of a table have the size that a person chose; `fit` makes room for them."""
+    _ListFont(table, fit)
 
 
 def show_few_rows(table: QTableWidget, most: int, beside: int = 0) -> None:
