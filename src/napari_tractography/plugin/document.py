@@ -210,6 +210,7 @@ class BundleState:
     # what is shown.
     filtered_by: tuple[tuple[Region, ...], str, tuple[float, float]] = ((), "all", NO_LIMITS)
     summary: str = ""  # what the panel says of the result; "" for no more than can be seen of it
+    fruitless: Request | None = None  # the last run without streamlines, which kept those of before
     # What a project says of it, as long as it was neither tracked nor changed here. Of streamlines
     # in a file that is not read yet whatever is changed, as that file is all that there is of them.
     source: Source | None = None
@@ -255,7 +256,7 @@ SAID_BY_SOURCE = {*TRACKED_WITH, "n_mask_changes", "regions"}
 
 
 # What a project does not say of a bundle: its streamlines follow from the rest.
-NOT_SAVED = {"result", "tractogram", "filtered_by", "summary", "source"}
+NOT_SAVED = {"result", "tractogram", "filtered_by", "summary", "fruitless", "source"}
 
 
 @dataclass(frozen=True, slots=True, eq=False)

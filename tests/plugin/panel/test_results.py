@@ -362,6 +362,28 @@ def test_the_mark_goes_when_a_run_starts(tracked: Any, settle: Any, qtbot: Any) 
     assert shows(panel, "")()
 
 
+def test_after_a_run_without_streamlines_another_is_not_advised(
+    tracked: Any, settle: Any, qtbot: Any
+) -> None:
+    """Those of before stay, and a run would give none again; until something else is set."""
+    panel, document = tracked, tracked.session.document
+    before = panel.session.tractogram
+    panel.set_parameters(min_length_mm=79.0)
+    qtbot.waitUntil(shows(panel, results.OUTDATED.format("parameters")))
+    panel.run()
+    settle(panel)
+    assert panel.session.tractogram is before
+    qtbot.waitUntil(shows(panel, results.FRUITLESS))
+    panel.set_parameters(step_mm=0.7)
+    qtbot.waitUntil(shows(panel, results.OUTDATED.format("parameters")))
+    document.undo()
+    qtbot.waitUntil(shows(panel, results.FRUITLESS))
+    document.undo()
+    qtbot.waitUntil(shows(panel, ""))
+    document.redo()
+    qtbot.waitUntil(shows(panel, results.FRUITLESS))
+
+
 def test_before_there_is_a_result_nothing_is_marked(
     open_model: Any, cross: Any, qtbot: Any
 ) -> None:
@@ -464,6 +486,7 @@ def test_notices_take_one_line_and_can_be_read(open_window: Any, cross: Any, the
         results.outdated(["FOD", "seeds", "parameters"]),
         results.outdated(None),
         results.WAITING,
+        results.FRUITLESS,
         results.PREPARING,
         results.PREVIEW.format(20_000_000),
         results.HIDDEN.format("Streamlines"),

@@ -43,6 +43,7 @@ NOTICE_MS = 150  # after the last change, before the result is compared with wha
 BEGUN = "Tracking has begun."
 DROPPED = "Your edits of the result before were dropped."
 OUTDATED = "Changed since: {}. Run again."
+FRUITLESS = "As set now a run gives none: these are from before."
 SEVERAL = "several settings"  # in the place of their names: there is a line
 FOD = PARTS["fod"]  # with which others change
 IMPOSSIBLE = "Changed since, so that Run is not possible."
@@ -61,6 +62,8 @@ NOTICE_HELP = {
     AWAITING: "Seeds and parameters may be changed meanwhile. Cancel takes Run back.",
     PREPARING: "The engine is compiled on the first run on a machine, and read from a cache later.",
     WORKERLESS: "Workers may be waiting in the queue of a batch system. Cancel ends the run.",
+    FRUITLESS: "The last run gave no streamlines, and another would give none, either. Change "
+    "something, or undo what was changed since.",
     ENDED_EARLY: "These are the streamlines that had arrived. A project that is saved gives these.",
     SLOWER: "The streamlines are the same. On the first run on a machine the engine is compiled, "
     "and read from a cache later.",
@@ -237,7 +240,7 @@ class Results(QWidget):  # type: ignore[misc]
         if changes == [PARTS["arrived"]] and request.arrived is not None:
             return ENDED_EARLY
         if not is_current:
-            return in_words(session.fod, outdated(changes))
+            return FRUITLESS if session.is_fruitless else in_words(session.fod, outdated(changes))
         return "" if request.is_whole else PREVIEW.format(request.n_full)
 
     def _show_notice(self, text: str) -> None:

@@ -338,6 +338,7 @@ class RunControl:
         if run.kept_previous:
             self._drawn = None
             self._leave(run)
+            run.bundle.amend(everywhere=True, fruitless=run.request)
         else:
             self._keep(run, tractogram)
         run.latency = time.perf_counter() - run.asked

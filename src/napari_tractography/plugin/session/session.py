@@ -1094,6 +1094,15 @@ class Session:
         """Whether a run now would track what the result was tracked from."""
         return self.changes() == []
 
+    @property
+    def is_fruitless(self) -> bool:
+        """Whether a run gave no streamlines as everything is set now."""
+        fruitless = self.state.fruitless
+        try:
+            return fruitless is not None and fruitless.gives_the_same_as(self.request())
+        except TractographyError:
+            return False
+
     def changes(self) -> list[str] | None:
         """Return in what a run now would differ from the result's; None where either cannot be."""
         then = self.state.result_request
