@@ -323,6 +323,29 @@ def test_one_voxel_decides_nothing() -> None:
     assert "do not tell" in coherence(Fod(lone, np.eye(4))).verdict
 
 
+def lobes(directions: NDArray[np.float64]) -> Fod:
+    """One sharp lobe a voxel, along (x, y, z, 3) unit vectors, as in a map of one bundle."""
+    theta, phi = np.arccos(directions[..., 2]), np.arctan2(directions[..., 1], directions[..., 0])
+    values = real_sh_tournier(4, theta.ravel(), phi.ravel(), legacy=False)[0]
+    return Fod(values.reshape(*directions.shape[:3], -1), np.eye(4))
+
+
+def test_a_few_voxels_make_no_other_reading_fit() -> None:
+    """Of so few blocks another reading may be three standard errors better, by chance."""
+    noise = np.random.default_rng(13).normal(0, 0.3, (12, 1, 1, 3))
+    along = np.array([1.0, 0.5, 0.2]) + noise
+    assert coherence(lobes(along / np.linalg.norm(along, axis=-1, keepdims=True))).fits
+
+
+def test_of_many_readings_that_fit_one_bundle_alike_a_few_are_named() -> None:
+    along = np.zeros((16, 4, 4, 3))
+    along[..., 0] = 1.0
+    found = coherence(lobes(along))
+    assert found.fits
+    assert len(found.ambiguous) > 3 or found.doubt
+    assert found.verdict.count("tournier07") <= 4
+
+
 def test_coherence_of_one_endless_bundle_is_1() -> None:
     # The same FOD in every voxel is coherent, whatever the direction.
     row = real_sh_tournier(4, np.array([1.0]), np.array([0.5]), legacy=False)[0]

@@ -45,6 +45,7 @@ OTHER_ANGLE_DEG = 20.0
 # At least this fraction of an FOD's power lies in voxels that can be non-negative. Measured: 0.89
 # to 1 in files, 0.6 with as much noise as signal, 0.3 in peaks, 0.2 in noise.
 MIN_NON_NEGATIVE = 0.5
+MAX_STATED_TIES = 3
 MAX_STATED_DEFICIT = 100.0  # standard errors; above it, a number says no more
 
 
@@ -133,7 +134,10 @@ class Coherence:
                 f"{self.in_use.coherence:.3f}, {apart} standard errors apart."
             )
         if ties:
-            text += f" Not to be told from it: {'; '.join(r.text for r in ties)}."
+            several = [r.text for r in ties[:MAX_STATED_TIES]]
+            if len(ties) > MAX_STATED_TIES:  # of few directions
+                several.append(f"and {len(ties) - MAX_STATED_TIES} more, as in a map of one bundle")
+            text += f" Not to be told from it: {'; '.join(several)}."
         return text
 
     def to_dict(self) -> dict[str, Any]:
@@ -235,14 +239,22 @@ class _Scores:
         self.without = (above.sum(axis=0) - above) / rest
 
     def deficits(self, best: int) -> NDArray[np.float64]:
-        """Return by how many standard errors each reading falls short of the best one."""
+        """Return by how many standard errors each reading falls short of the best one.
+
+        Standard errors that few blocks tell are uncertain themselves: so many as are as improbable
+        where they are known, by Student's t.
+        """
+        from scipy.special import ndtri, stdtr  # on use: SciPy takes a while to load
+
         n = len(self.without)
         short = self.scores[best] - self.scores
         if n < 2:
             return np.zeros(len(short))
         varied = self.without[:, best, None] - self.without
         errors = np.sqrt((n - 1) * varied.var(axis=0))
-        return np.asarray(np.where(short > RESOLUTION, short / np.maximum(errors, RESOLUTION), 0.0))
+        many = np.where(short > RESOLUTION, short / np.maximum(errors, RESOLUTION), 0.0)
+        as_known = -ndtri(stdtr(n - 1, -many))
+        return np.asarray(np.where(np.isfinite(as_known), as_known, many))  # else beyond doubt
 
 
 def _deficits(
@@ -279,7 +291,9 @@ def _doubt(
         )
     tied = np.count_nonzero(deficits[peers] < CLEAR_STANDARD_ERRORS)
     if tied > len(peers) / 2 or (deficits < CLEAR_STANDARD_ERRORS).all():
-        return "neighbours have no directions in common"  # as in noise
+        return (  # as in noise, and in a map of a few streamlines
+            "most readings fit them alike: they are few, or neighbours have no directions in common"
+        )
     n = len(deficits)
     if len(aligned.scores) > n:
         top = int(peers[np.argmax(aligned.scores[peers])])
