@@ -112,6 +112,15 @@ def test_when_the_chosen_fod_is_removed_one_that_is_left_is_chosen(
     assert panel.session.fod_layer is panel.data.fod_choice.value is first
 
 
+def test_nothing_is_said_of_an_fod_that_was_closed(open_model: Any, cross: Any) -> None:
+    panel = open_model(cross)
+    panel.session.add_seeds_mm(np.zeros((1, 3)))  # so that no other is taken
+    assert panel.data.kind.text() == cross.description
+    panel.viewer.layers.remove(panel.session.fod_layer)
+    assert panel.data.kind.isHidden()
+    assert panel.data.kind.text() == ""
+
+
 def test_the_same_file_read_in_other_axes_does_not_stand_in_for_one_that_was_closed(
     open_model: Any, tmp_path: Path
 ) -> None:

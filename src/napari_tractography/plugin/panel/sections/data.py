@@ -133,6 +133,8 @@ class DataSection(QWidget):  # type: ignore[misc]
                 (fod for fod in reversed(fods) if fod is not self._by_itself), self._by_itself
             )
         self._on_fod(self.fod_choice.value)
+        if self.session.fod_layer is None:
+            self.follow()  # of one that was closed nothing is said
         self.alignment.show_tilted()
 
     def _only_image(self) -> Layer | None:
