@@ -66,6 +66,8 @@ def test_why_a_streamline_ended_is_told_in_the_words_of_what_is_tracked_in(
     value = f"0.7; streamline 3: {StopReason.LOW_AMPLITUDE.text}"
     viewer.status = {"coords": "[2 2 2]", "value": value, "coordinates": value}
     assert viewer.status["coordinates"].endswith("FA below the minimum amplitude")
+    viewer.status = {"coords": "[2 2 2]", "value": "", "coordinates": ""}  # of a hidden layer
+    assert viewer.status["coordinates"] == viewer.status["coords"] != ""
 
 
 def test_another_fod_says_places_of_its_own_grid(open_window: Any, cross: Any) -> None:

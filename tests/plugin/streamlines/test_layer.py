@@ -207,6 +207,12 @@ def test_writers_get_the_tractogram_and_the_grid() -> None:
     assert layer.metadata == {"mine": 1}
 
 
+def test_the_slab_is_two_voxels_in_three_digits() -> None:
+    for voxel_mm, slab_mm in ((2.0, 4.0), (5.25817, 10.5), (0.6352, 1.27)):
+        space = DisplaySpace.of(Grid((4, 4, 4), np.diag([voxel_mm] * 3 + [1])))
+        assert Streamlines(cross(), space=space).slab_mm == slab_mm
+
+
 def test_it_listens_to_the_names_of_naparis_controls() -> None:
     layer = Streamlines(cross(), slab_mm=6)
     layer.color_by = "length"

@@ -37,7 +37,7 @@ def say_position(session: Session, _event: Any = None) -> None:
         at = space.to_world(position[None])[0]
         where = position_text(at, space.unit, axes_of(viewer.layers))
     value = in_words(session.fod, status["value"])  # of a streamline says why it ended
-    shown = f"{where}: {value}" if where else value
+    shown = ": ".join(filter(None, (where, value)))  # a hidden layer has no value
     viewer.status = {**status, "coordinates": shown, "coords": where, "value": value}
 
 

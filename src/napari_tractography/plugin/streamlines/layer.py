@@ -389,10 +389,13 @@ class Streamlines(BareTracks):
 
     @property
     def own_slab_mm(self) -> float:
-        """What :attr:`slab_mm` is by default: two voxels of the space, or 4 mm without voxels."""
+        """What :attr:`slab_mm` is by default: two voxels of the space, or 4 mm without voxels.
+
+        To three digits, which a box has room for.
+        """
         if self.space.grid is None:
             return float(SLAB_SPEC.default)
-        return 2 * max(map(abs, self.space.scale)) / self.space.per_mm
+        return float(f"{2 * max(map(abs, self.space.scale)) / self.space.per_mm:.3g}")
 
     @property
     def slab_mm(self) -> float:

@@ -6,6 +6,7 @@ import threading
 
 import numpy as np
 import pytest
+from hands import OBLIQUE
 from napari.components import ViewerModel
 
 from napari_tractography import Tractogram
@@ -96,6 +97,17 @@ def test_sliders_of_slices_are_those_of_the_viewer_before_3d_was_seen(scene):
     slider = slices.sliders[0].slider
     assert slider.maximum() == round((stop - start) / step)
     assert slider.value() == round((viewer.dims.point[-3] - start) / step) > 0
+
+
+def test_sliders_of_slices_leave_one_room_for_their_numbers_in_a_tilted_volume_too(scene):
+    session, viewer = scene.session, scene.session.viewer
+    for affine in (np.eye(4), OBLIQUE):
+        fod = make_phantom("cross", affine=affine, lmax=4)
+        session.choose_fod(viewer._add_layer_from_data(*fod_layer_data(fod))[0])
+        viewer.dims.set_point(range(3), [r[1] for r in viewer.dims.range])
+        texts = [slider.text for slider in scene.slices.sliders]
+        (room,) = {text.minimumWidth() for text in texts}
+        assert all(text.fontMetrics().horizontalAdvance(text.text()) <= room for text in texts)
 
 
 def test_slices_are_what_3d_shows_and_have_sliders(scene):

@@ -99,6 +99,9 @@ def test_choices_reach_the_run_and_the_run_says_what_it_took(
     assert section.took.text() == "cpu: asked for."
     assert section.spent.text().startswith("Last run: tables ")
     assert ", tracking " in section.spent.text()
+    section.found = Found((HOST,), NO_GPU)
+    section.show_report(Report("cpu", NO_GPU))
+    assert section.took.text() == "cpu: no GPU can be used."
     spent = {"upload": 0.5, "tracking": 2, "download": 1}
     section.show_report(Report("cuda:0", "faster", spent, held_bytes=420_000_000))
     assert section.spent.text() == (

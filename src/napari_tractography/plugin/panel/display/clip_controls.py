@@ -37,7 +37,6 @@ class SliceControl:
         self.slider, self.text = QSlider(Qt.Orientation.Horizontal), QLabel()
         self.slider.setAccessibleName(label)
         self.slider.valueChanged.connect(self._on_slider)
-        self.text.setMinimumWidth(self.text.fontMetrics().horizontalAdvance("S -000.0"))
         self.native = row(self.slider, self.text, stretch_first=True)
         self.native.setToolTip(tooltip)
         self.native.setFocusProxy(self.slider)
@@ -63,7 +62,11 @@ class SliceControl:
             self.slider.setRange(0, n)
             self.slider.setValue(number)
         shown = f"{axes_of(viewer.layers)[2 - axis]} {at:z.1f}"
-        self.text.setText(f"{number} of {n}" if self._session.space.is_tilted else shown)
+        is_tilted = self._session.space.is_tilted
+        self.text.setText(f"{number} of {n}" if is_tilted else shown)
+        # As much for each axis, so that sliders below each other are of one length.
+        longest = "000 of 000" if is_tilted else "S -000.0"
+        self.text.setMinimumWidth(self.text.fontMetrics().horizontalAdvance(longest))
 
     def _on_slider(self, number: int) -> None:
         dims, dimension = self._session.viewer.dims, self.dimension

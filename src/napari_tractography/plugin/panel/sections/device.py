@@ -293,7 +293,10 @@ class DeviceSection(QWidget):  # type: ignore[misc]
             self.find_devices()  # at the memory in use now
 
     def show_report(self, report: Report) -> None:
-        show_text(self.took, f"{report.backend}: {report.reason}." if report.backend else "")
+        reason = report.reason.removesuffix(".")
+        if reason and self.found.problem.startswith(reason):  # which is said above
+            reason = "no GPU can be used"
+        show_text(self.took, f"{report.backend}: {reason}." if report.backend else "")
         parts = ", ".join(f"{what} {seconds:.2f} s" for what, seconds in report.seconds.items())
         kept = f" {report.held_bytes / 1e9:.2f} GB stay on it." if report.held_bytes else ""
         show_text(self.spent, f"Last run: {parts}.{kept}" if parts else "")
