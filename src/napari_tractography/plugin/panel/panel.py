@@ -317,6 +317,9 @@ class TractographyPanel(QWidget):  # type: ignore[misc]
         if not self._attached:
             return
         self._attached = False
+        for dialog in self.findChildren(SweepDialog):
+            if not dialog.isHidden():
+                dialog.reject()  # which ends what is tracked for it
         self.docks.join()
         self._listening.close()
         self.viewer.dims.events.ndisplay.disconnect(self._on_ndisplay)

@@ -79,6 +79,17 @@ def test_enter_confirms_a_number_and_tracks_where_track_has_the_focus(dialog, qt
     qtbot.waitUntil(lambda: not dialog.work.is_busy, timeout=WAIT_MS)
 
 
+def test_it_ends_with_the_panel(dialog, qtbot):
+    ended = []
+    dialog.work.ended.connect(lambda: ended.append(True))
+    dialog.start_button.click()
+    assert dialog.work.is_busy
+    dialog.parent().close_session()
+    assert not dialog.work.is_busy
+    assert not dialog.isVisible()
+    assert ended
+
+
 def test_a_value_is_used_as_one_step(dialog, qtbot):
     session = dialog.session
     tracked(dialog, qtbot)

@@ -160,9 +160,10 @@ class SweepDialog(QDialog):  # type: ignore[misc]
     def __init__(
         self, session: Session, use: Callable[..., object], parent: QWidget | None = None
     ) -> None:
+        request = session.request()  # first: where it raises there is no half of a dialog
         super().__init__(parent)
         self.session, self._use = session, use
-        self.request: Request = session.request()
+        self.request: Request = request
         self.found: Sweep | None = None
         self.work = Background()
         self.specs = swept_specs(self.request.parameters)
