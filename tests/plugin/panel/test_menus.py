@@ -247,7 +247,8 @@ def test_the_window_is_written_as_a_page(panel, tmp_path, monkeypatch):
 def test_what_a_page_shows_is_not_called_left_out(panel, tmp_path, monkeypatch, notes):
     """Of a volume that is in no file the streamlines are in the page; how they were made is not."""
     left_out = "Bundle 1 is left out: its volume is in no file."
-    monkeypatch.setattr(pages, "project_of", lambda _bundles: (Project(), [left_out]))
+    nothing = Project(), [left_out], lambda: None
+    monkeypatch.setattr(pages, "project_to_prove", lambda _bundles: nothing)
     path = tmp_path / "page.html"
     panel.export.save_page(path)
     assert [bundle["name"] for bundle in ReadPage(path).content["bundles"]] == ["Bundle 1"]

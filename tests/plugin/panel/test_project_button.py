@@ -124,6 +124,29 @@ def test_a_saved_project_comes_back_with_the_same_digests(
     assert digests(again) == wanted
 
 
+def test_digests_are_taken_while_the_window_goes_on(
+    study: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a file that is mapped all of it is read, for minutes."""
+    panel, took, threads = study, Tractogram.digest, list[bool]()
+
+    def noted(tractogram: Tractogram) -> str:
+        threads.append(threading.current_thread() is threading.main_thread())
+        return took(tractogram)
+
+    lines = str(tmp_path / "lines.tck")
+    panel.session.tractogram.save(lines)
+    panel.viewer.open(lines, plugin="napari-tractography")
+    monkeypatch.setattr(Tractogram, "digest", noted)
+    assert panel.project.save(tmp_path / "study.tracts.json")
+    assert threads == [False] * 3
+    for copy in (panel.project.copy_python, panel.export.copy_python):
+        copy()
+    panel.export.save_page(tmp_path / "page.html")
+    assert len(threads) > 6
+    assert not any(threads)
+
+
 def test_seeds_and_regions_of_a_recipe_with_a_warp_open_where_it_puts_them(
     open_model: Any, cross: Any, qtbot: Any, tmp_path: Path, notes: list[str]
 ) -> None:

@@ -6,6 +6,7 @@ Called by the panel and by scripts.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,6 @@ from numpy.typing import NDArray
 from ...errors import InvalidTractogramError
 from ...pages.live import live_of
 from ...pages.page import DIRECTION, Camera, PageBundle, PageVolume, check_page, save_page
-from ...recipes.project import Project
 from ...streamlines.tractogram import Tractogram
 from ..layers.planes import plane_sources, planes_in_view
 from ..requests import Request
@@ -25,7 +25,7 @@ from ..space.display import DisplaySpace, display_space_of_layer
 from ..space.orientation_labels import is_anatomical
 from ..space.views import SLICES, plane_in_view
 from ..streamlines.colours import ONE_COLOUR, hex_of
-from .projects import project_of
+from .projects import project_to_prove
 
 MOST_VOXELS = 2**29  # of a volume: what is larger is not read as a whole
 # Of a slice, where the eye looks and what is up, x, y, z.
@@ -56,11 +56,9 @@ def page_of(
     check_page(path, every=every)
     viewer = bundles.viewer
     tracked = _tracked(bundles.active) if live else None
-    project, left_out = project_of(bundles)
+    project, left_out, prove = project_to_prove(bundles)
     shown = [
-        page_bundle
-        for bundle in bundles.bundles
-        if (page_bundle := _bundle(bundle, project)) is not None
+        page_bundle for bundle in bundles.bundles if (page_bundle := _bundle(bundle)) is not None
     ]
     spaces = [bundle.layer.space for bundle in bundles.bundles if bundle.layer is not None]
     space = spaces[0] if spaces else DisplaySpace.identity()
@@ -69,13 +67,20 @@ def page_of(
     anatomical = is_anatomical(viewer.layers)
 
     def write() -> int:
+        prove()
+        proven = [
+            replace(each, digest=project.bundles[each.name].digest)
+            if each.name in project.bundles
+            else each
+            for each in shown
+        ]
         tracking = None
         if tracked is not None:
             name, request, whole = tracked
             tracking = name, live_of(request.tracking_input(), whole)
         return save_page(
             path,
-            shown,
+            proven,
             volume=volume,
             project=project if project.bundles else None,
             title=title,
@@ -103,8 +108,8 @@ def _tracked(bundle: OpenBundle) -> tuple[str, Request, Tractogram]:
     return bundle.state.name, request, result.whole
 
 
-def _bundle(bundle: OpenBundle, project: Project) -> PageBundle | None:
-    """Return a bundle as the window shows it; None where it has no streamlines."""
+def _bundle(bundle: OpenBundle) -> PageBundle | None:
+    """Return a bundle as the window shows it, without its digest; None without streamlines."""
     layer, state = bundle.streamlines_layer, bundle.state
     if layer is None or not layer.n_shown:
         return None
@@ -115,7 +120,6 @@ def _bundle(bundle: OpenBundle, project: Project) -> PageBundle | None:
     elif layer.colour_by != DIRECTION:
         colours = layer.colours.shown_in(layer.space.unit)
         colour, meaning = colours.rgb, colours.meaning
-    known = project.bundles.get(state.name)
     return PageBundle(
         state.name,
         layer.drawn,
@@ -124,7 +128,6 @@ def _bundle(bundle: OpenBundle, project: Project) -> PageBundle | None:
         width=layer.width,
         opacity=float(layer.opacity),
         is_visible=bool(layer.visible),
-        digest="" if known is None else known.digest,
         n_all=layer.n_all,
     )
 

@@ -5,7 +5,9 @@ Called by the panel.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import asdict, replace
+from functools import partial
 from typing import Any
 
 from ...errors import InvalidTractogramError, TractographyError
@@ -13,6 +15,7 @@ from ...recipes.bundle import Bundle, Source
 from ...recipes.edits import Edit
 from ...recipes.project import Project
 from ...recipes.tractogram_sources import TractogramFile
+from ...streamlines.tractogram import Tractogram
 from ..document import NO_LIMITS, BundleState
 from ..requests import Request
 from ..session.listing import OPENED, BundleList
@@ -26,13 +29,22 @@ PLAIN = (str, bool, int, float, list, type(None))  # what JSON can say of a look
 def project_of(bundles: BundleList, *, proven: bool = True) -> tuple[Project, list[str]]:
     """Return the bundles of a window as a project, and a sentence on each thing that is not in it.
 
-    It is `proven` by digests, which take a while for millions of streamlines.
+    It is `proven` by digests, which take a while for millions of streamlines, or a large file.
     """
+    project, left_out, prove = project_to_prove(bundles)
+    if proven:
+        prove()
+    return project, left_out
+
+
+def project_to_prove(bundles: BundleList) -> tuple[Project, list[str], Callable[[], None]]:
+    """Return what :func:`project_of` does, and what proves the project by digests in any thread."""
     project, left_out = Project(), list[str]()
+    proofs: dict[str, Callable[[], Source]] = {}
     for bundle in bundles.bundles:
         state = bundle.state
         try:
-            source = source_of(bundles, bundle, proven=proven)
+            source, proof = _source_and_proof(bundles, bundle)
         except TractographyError as error:
             left_out.append(f"{state.name} is left out: {error}")
             continue
@@ -54,32 +66,48 @@ def project_of(bundles: BundleList, *, proven: bool = True) -> tuple[Project, li
             visible=state.is_visible,
             look=_plain(state),
         )
-        project.add(project.free_name(state.name), created)
+        name = project.free_name(state.name)
+        project.add(name, created)
+        if proof is not None:
+            proofs[name] = proof
     project.views = views_of(bundles)
-    return project, left_out
+
+    def prove() -> None:
+        for name, proof in proofs.items():
+            project.bundles[name].source = proof()
+
+    return project, left_out, prove
 
 
-def source_of(bundles: BundleList, bundle: OpenBundle, *, proven: bool) -> Source | None:
-    """Return what makes a bundle, as projects have it; None where nothing does.
+def source_of(bundles: BundleList, bundle: OpenBundle) -> Source | None:
+    """Return what makes a bundle, as projects have it, without its digest; None where nothing does.
 
-    With `proven` its digest is taken. Raises TractographyError when something has no file.
+    Raises TractographyError when something has no file.
     """
+    return _source_and_proof(bundles, bundle)[0]
+
+
+def _source_and_proof(
+    bundles: BundleList, bundle: OpenBundle
+) -> tuple[Source | None, Callable[[], Source] | None]:
+    """Return what makes a bundle, and what gives that with the digest of its streamlines."""
     state = bundle.state
     if state.source is not None and state.result is None:
-        return state.source  # not made yet: as the project has it
+        return state.source, None  # not made yet: as the project has it
     if state.is_opened:
-        return file_source(bundle, proven=proven)
+        file = file_source(bundle)
+        return file, partial(proven_file, file, bundle.tractogram)
     request, is_result = _request(bundles, bundle)
     if request is None:
-        return None
+        return None, None
     recipe = recipe_of(request, list(bundles.viewer.layers))
     if not is_result or state.tractogram is None:
-        return recipe
+        return recipe, None
     done = () if state.edits is None else state.edits.edits
     edits = (*recipe.edits, *done, *filters_of(state))
     recipe = replace(recipe, weights=state.weights, edits=edits)
     backend = "" if state.result is None else state.result.report.backend
-    return recipe.with_result(state.tractogram, backend) if proven else recipe
+    return recipe, partial(recipe.with_result, state.tractogram, backend)
 
 
 def _request(bundles: BundleList, bundle: OpenBundle) -> tuple[Request | None, bool]:
@@ -112,14 +140,14 @@ def _set_since_edited(bundles: BundleList, bundle: OpenBundle) -> list[str]:
     return replace(request, arrived=None).differences(wanted)
 
 
-def file_source(bundle: OpenBundle, *, proven: bool = True, named: bool = True) -> TractogramFile:
+def file_source(bundle: OpenBundle, *, named: bool = True) -> TractogramFile:
     """Return streamlines that were opened as the file that they are in, and what became of them.
 
-    It is `proven` by their digest. Raises InvalidTractogramError when they must be `named` and are
-    in no file; FileError when the file is gone.
+    Without their digest, see :func:`proven_file`. Raises InvalidTractogramError when they must be
+    `named` and are in no file; FileError when the file is gone.
     """
-    state, shown = bundle.state, bundle.tractogram
-    if shown is None or (named and state.path == OPENED):
+    state = bundle.state
+    if bundle.tractogram is None or (named and state.path == OPENED):
         raise InvalidTractogramError(
             f"{state.name} is in no file; press Save... first, and open that."
         )
@@ -128,8 +156,15 @@ def file_source(bundle: OpenBundle, *, proven: bool = True, named: bool = True) 
         known,
         weights=state.weights,
         edits=(*(() if state.edits is None else state.edits.edits), *filters_of(state)),
-        digest=shown.digest() if proven else "",
     )
+
+
+def proven_file(file: TractogramFile, shown: Tractogram | None) -> TractogramFile:
+    """Return a file with the digest of what is shown of it; in any thread, as that takes a while.
+
+    Where it is mapped, all of it is read.
+    """
+    return file if shown is None else replace(file, digest=shown.digest())
 
 
 def filters_of(state: BundleState) -> tuple[Edit, ...]:

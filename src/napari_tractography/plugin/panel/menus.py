@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from ...streamlines.tractogram import Tractogram
 from ..export.copied_scripts import as_command, as_python, file_as_python
 from ..export.layer_files import path_of
 from ..export.pages import page_of
-from ..export.projects import file_source, filters_of
+from ..export.projects import file_source, filters_of, proven_file
 from ..layers.tubes import MAX_PATHS, TUBES_OF, paths_layer, tubes_layer
 from ..notices import show_warning
 from ..requests import Request
@@ -89,7 +90,8 @@ class ExportMenu(QPushButton):  # type: ignore[misc]
         if not bundle.state.is_opened:
             self._copy(as_python)
             return
-        QGuiApplication.clipboard().setText(file_as_python(file_source(bundle)))
+        prove = partial(proven_file, file_source(bundle), bundle.tractogram)
+        QGuiApplication.clipboard().setText(file_as_python(wait_for(prove, "Copying", self)))
         show_info(f"Copied; it reads {bundle.name} and gives the streamlines that are shown.")
 
     def copy_command(self) -> None:

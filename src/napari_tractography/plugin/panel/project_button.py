@@ -23,7 +23,7 @@ from ...recipes.recipe import Recipe
 from ...recipes.sources import FodSource
 from ...recipes.volume_sources import VolumeSource
 from ..document import BundleState, LayerRef
-from ..export.projects import file_source, project_of
+from ..export.projects import file_source, project_to_prove
 from ..export.recipes import recipe_of
 from ..layers.volume_layers import fod_grid_of, fod_of
 from ..notices import show_error, show_warning
@@ -111,7 +111,7 @@ class ProjectButton(QPushButton):  # type: ignore[misc]
     def save(self, path: str | Path) -> bool:
         """Save all bundles; say what cannot be saved, and return whether it is done."""
         now = self.keeper.now()  # before it is written, which takes a while
-        project, left_out = project_of(self.bundles)
+        project, left_out, prove = project_to_prove(self.bundles)
         target = Path(path)
         if not project.bundles:  # an older file stays
             for sentence in left_out:
@@ -119,7 +119,12 @@ class ProjectButton(QPushButton):  # type: ignore[misc]
             show_error("There is nothing to save: no bundle has seeds or streamlines of a file.")
             return False
         with errors_shown():
-            wait_for(lambda: project.save(target), f"Saving {target.name}", self)
+
+            def write() -> None:
+                prove()
+                project.save(target)
+
+            wait_for(write, f"Saving {target.name}", self)
             self.keeper.note_saved(target, now)
             for sentence in left_out:
                 show_warning(sentence)
@@ -127,11 +132,13 @@ class ProjectButton(QPushButton):  # type: ignore[misc]
             return True
         return False
 
+    @errors_shown()
     def copy_python(self) -> None:
-        project, left_out = project_of(self.bundles)
+        project, left_out, prove = project_to_prove(self.bundles)
         if not project.bundles:
             show_error("There are no bundles to copy: none has seeds or streamlines of a file.")
             return
+        wait_for(prove, "Copying", self)
         QGuiApplication.clipboard().setText(project.as_python())
         for sentence in left_out:
             show_warning(sentence)
@@ -301,7 +308,7 @@ class ProjectButton(QPushButton):  # type: ignore[misc]
         """Make the bundle of the other side of the active one; return it, or say why not."""
         bundles, active = self.bundles, self.bundles.active
         if active.state.is_opened:
-            source = file_source(active, proven=False, named=False)
+            source = file_source(active, named=False)
             created = other_side(bundles, active, source)
         else:
             created = bundles.session.prepare(self._other_side())

@@ -83,7 +83,7 @@ class SaveButton(QPushButton):  # type: ignore[misc]
         sidecar = Path(path).with_suffix(RECIPE_ENDING)
         recipe: Any = None
         if bids_sidecar:
-            recipe = source_of(self.bundles, self.bundles.active, proven=False)
+            recipe = source_of(self.bundles, self.bundles.active)
             if not isinstance(recipe, Recipe):
                 show_error(f"{name} has no sidecar: how these streamlines were made is not known.")
                 return
