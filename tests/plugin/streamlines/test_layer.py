@@ -243,6 +243,8 @@ def test_the_streamline_under_the_cursor_in_a_slice() -> None:
     where = {"view_direction": None, "dims_displayed": [1, 2], "world": True}
     assert layer.get_value((0, 0.5, -7.0), **where) == 0
     assert layer.get_value((0, 15.0, 0.0), **where) is None  # the other one, 20 mm above
+    status = layer.get_status((0, 15.0, 0.0), **where)
+    assert status["coordinates"] == status["coords"]  # and nothing after them
     viewer.dims.set_point(0, 20)
     assert layer.get_value((20, 15.0, 0.5), **where) == 1
     layer.visible = False

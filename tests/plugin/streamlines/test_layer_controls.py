@@ -55,6 +55,19 @@ def test_controls_set_the_layer_and_follow_it(qtbot):
     assert rows["width"].controls["width"].value == 5.0
 
 
+def test_no_row_needs_more_room_than_the_dock_of_other_layers_has(qtbot):
+    """What is at the right was cut off, beside a layer whose controls are narrow."""
+    layer = Streamlines(Tractogram.from_streamlines([np.eye(2, 3)]))
+    controls = create_qt_layer_controls(layer)
+    qtbot.addWidget(controls)
+    clip = controls.rows["clip"]
+    choice, box = (control.native for control in clip.controls.values())
+    clip.widget.resize(198, 26)
+    clip.widget.show()
+    assert box.geometry().right() < 198
+    assert choice.width() > 60
+
+
 def test_several_layers_have_the_same_controls_and_are_set_together(qtbot):
     layers = [Streamlines(Tractogram.from_streamlines([np.eye(2, 3)])) for _ in range(2)]
     controls = qt_dynamic_layer_controls.QtDynamicLayerControls(layers)

@@ -628,11 +628,11 @@ class Streamlines(BareTracks):
             return status
         shown, index = self._pick(position, view_direction, world)
         text = "" if index is None else _described(shown.whole, index, self.space.unit)
-        coords, both = "", text
+        coords = ""
         if view_direction is None:  # in 3-D the mouse is on a line of sight
             at = self.space.to_world(np.asarray(position, dtype=float)[None, -3:])
             coords = position_text(at[0], self.space.unit, self.axis_labels[::-1])
-            both = f"{coords}: {text}"
+        both = ": ".join(filter(None, (coords, text)))
         return {**status, "coordinates": both, "coords": coords, "value": text}
 
     def _get_tooltip_text(

@@ -29,7 +29,7 @@ from qtpy.QtWidgets import QWidget
 from ....model.parameters import ParameterSpec
 from ...flag import Flag
 from ...panel.widgets.controls import NumberControl, parameter_control
-from ...panel.widgets.layout import row
+from ...panel.widgets.layout import row, shrinkable
 from ..clipping import NO_CLIP
 from ..display_parameters import CLIP_AT_SPEC, CLIP_SPEC, LIGHT_SPEC, SLAB_SPEC, WIDTH_SPEC
 
@@ -69,13 +69,16 @@ class Row(QtWidgetControlsBase):  # type: ignore[misc]
         self.name = specs[0].name
         self.label = QtWrappedLabel(f"{specs[0].label[0].lower()}{specs[0].label[1:]}:")
         self.controls = {spec.name: parameter_control(spec) for spec in specs}
-        self.widget = row(*(control.native for control in self.controls.values()))
+        natives = [control.native for control in self.controls.values()]
+        self.widget = row(*natives, stretch_first=True)
         self._layers = list(layers)
         self._event = layers[0].events[event]
         self._is_showing = Flag()
         for name, control in self.controls.items():
             if isinstance(control, NumberControl):
                 control.box.setFixedWidth(BOX_WIDTH)
+            else:  # what stands first has the room that is left
+                shrinkable(control.native)
             control.changed.connect(partial(self._set, name))
         self._event.connect(self._show)
         self._show()
