@@ -385,6 +385,13 @@ def test_a_name_without_an_ending_gets_one(tmp_path: Path) -> None:
     assert ENDINGS[0] == default_ending()
 
 
+def test_a_sample_that_is_opened_last_hides_nothing(make_napari_viewer: Any) -> None:
+    viewer = make_napari_viewer()
+    streamlines, seeds = viewer.add_layer(Streamlines(lines())), viewer.add_points(np.zeros((1, 3)))
+    (sample,) = viewer.open_sample(PLUGIN, "cross")
+    assert list(viewer.layers) == [sample, streamlines, seeds]
+
+
 @pytest.mark.parametrize("name", ["arcs", "cross", "letter"])
 def test_samples_open(name: str) -> None:
     viewer = ViewerModel()

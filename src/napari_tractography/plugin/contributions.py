@@ -107,10 +107,9 @@ def write_streamlines(path: str, data: Any, attributes: dict[str, Any]) -> list[
 
 
 def _phantom(name: str) -> list[LayerData]:
-    viewer = napari.current_viewer()
-    if viewer is not None:
-        _turn(viewer)
-    return [fod_layer_data(make_phantom(name))]
+    data = fod_layer_data(make_phantom(name))
+    _keep_below(data, Image)
+    return [data]
 
 
 def _image_sample(name: str, title: str) -> list[LayerData]:
