@@ -112,6 +112,17 @@ def test_when_the_chosen_fod_is_removed_one_that_is_left_is_chosen(
     assert panel.session.fod_layer is panel.data.fod_choice.value is first
 
 
+def test_an_fod_of_another_name_is_the_same(open_model: Any, cross: Any) -> None:
+    panel = open_model(cross)
+    panel.session.add_seeds_mm(np.zeros((1, 3)))
+    document, now = panel.session.document, panel.session.document.now
+    for name in ("another name", "cross"):
+        panel.session.fod_layer.name = name
+        assert panel.data.fod_choice.native.currentText() == name
+        assert document.now is now
+    assert document.last == "Place 1 seed"
+
+
 def test_nothing_is_said_of_an_fod_that_was_closed(open_model: Any, cross: Any) -> None:
     panel = open_model(cross)
     panel.session.add_seeds_mm(np.zeros((1, 3)))  # so that no other is taken

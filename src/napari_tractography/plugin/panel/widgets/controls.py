@@ -9,7 +9,6 @@ from __future__ import annotations
 import html
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import nullcontext
 from typing import Any
 
 from magicgui import widgets
@@ -305,14 +304,18 @@ def layer_choice(
 def offer_layers(choice: Any, chosen: Layer | LayerRef | None, *, quietly: bool = False) -> None:
     """Offer the layers that there are now, and show the one that is chosen.
 
-    Of a choice made by :func:`layer_choice`; `quietly`, its `changed` is not emitted. Another
-    bundle may have brought the chosen one before its control heard of it: layers that come in
-    between do not bring back what the control says.
+    Of a choice made by :func:`layer_choice`; its `changed` is emitted where another one is chosen
+    then, and not `quietly`. A layer that gets another name is none for a moment, which is not told.
+    Another bundle may have brought the chosen one before its control heard of it: layers that come
+    in between do not bring back what the control says.
     """
-    with choice.changed.blocked() if quietly else nullcontext():
+    before = choice.value
+    with choice.changed.blocked():
         choice.reset_choices()
         if chosen is None or chosen in choice.choices:
             choice.value = chosen
+    if not quietly and choice.value is not before:
+        choice.changed.emit(choice.value)
 
 
 def show_choice(choice: Any, chosen: Layer | LayerRef | None) -> None:
