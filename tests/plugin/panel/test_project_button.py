@@ -562,6 +562,26 @@ def test_what_was_set_since_streamlines_were_edited_is_told_to_be_left_out(
     assert [region.role for region in recipe.regions] == ["include"]
 
 
+def test_a_run_that_is_not_what_is_set_now_is_told_to_be_left_out(
+    study: Any, tmp_path: Path, notes: list[str]
+) -> None:
+    """Its streamlines are on the screen, and come back as what is set gives them."""
+    path = tmp_path / "study.tracts.json"
+    study.bundles.activate(study.bundles.bundles[1])
+    name = study.bundles.active.state.name
+    study.set_parameters(random_seed=77)
+    assert study.project.save(path)
+    said = f"{name} is saved as it is set now; the run whose streamlines are shown is left out, "
+    assert f"warning: {said}changed since: parameters." in notes
+    recipe = Project.load(path).bundles[name].source
+    assert isinstance(recipe, Recipe)
+    assert recipe.parameters.random_seed == 77
+    study.bundles.history.undo()
+    notes.clear()
+    assert study.project.save(path)
+    assert not any(name in note for note in notes)
+
+
 def test_a_slab_that_nobody_chose_is_that_of_the_volume_in_a_window_that_was_used(
     open_model: Any, cross: Any, settle: Any, qtbot: Any, tmp_path: Path
 ) -> None:

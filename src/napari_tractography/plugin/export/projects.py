@@ -53,11 +53,11 @@ def project_to_prove(bundles: BundleList) -> tuple[Project, list[str], Callable[
                 why = bundles.session.why_impossible(bundle)
                 left_out.append(f"{state.name} is left out: {why}")
             continue
-        if since := _set_since_edited(bundles, bundle):
-            left_out.append(
-                f"{state.name} is saved as the run whose streamlines were edited; what was set "
-                f"since is left out: {', '.join(since)}."
-            )
+        if since := _set_since(bundles, bundle):
+            what = "it is set now; the run whose streamlines are shown is left out, changed since"
+            if state.edits is not None:
+                what = "the run whose streamlines were edited; what was set since is left out"
+            left_out.append(f"{state.name} is saved as {what}: {', '.join(since)}.")
         mode = str(state.style.get("colour_by", "direction"))
         created = Bundle(
             state.name,
@@ -130,14 +130,15 @@ def _request(bundles: BundleList, bundle: OpenBundle) -> tuple[Request | None, b
     return wanted, False
 
 
-def _set_since_edited(bundles: BundleList, bundle: OpenBundle) -> list[str]:
-    """Return in what settings differ from the run that is saved in place of them."""
-    if bundle.state.edits is None:  # what is set is what is saved
+def _set_since(bundles: BundleList, bundle: OpenBundle) -> list[str]:
+    """Return in what settings differ from the run that is shown, where it is whole."""
+    result = bundle.state.result_request
+    wanted, (_, is_result) = bundles.session.wanted_of(bundle), _request(bundles, bundle)
+    if result is None or not result.is_whole or wanted is None or bundle.arriving is not None:
         return []
-    wanted, (request, _) = bundles.session.wanted_of(bundle), _request(bundles, bundle)
-    if wanted is None or request is None:
+    if is_result and bundle.state.edits is None:  # which gives the same
         return []
-    return replace(request, arrived=None).differences(wanted)
+    return replace(result, arrived=None).differences(wanted)
 
 
 def file_source(bundle: OpenBundle, *, named: bool = True) -> TractogramFile:
