@@ -404,8 +404,9 @@ def cell_of(score: truths.Score) -> str:
         valid += f" (± {100 * score.spread:.1f})"
     rest = [score.valid_of_seeds, score.invalid_share, score.overlap, score.overreach]
     if score.met:
-        rest.append(score.passed / score.met)
-    return " / ".join([valid, *map(_percent, rest)])
+        rest.append(score.passed_share)
+    text = " / ".join([valid, *map(_percent, rest)])
+    return f"{text} of {_percent(score.open_share)}" if score.met else text
 
 
 def _percent(share: float) -> str:
@@ -416,7 +417,7 @@ def table(name: str, by_kind: Mapping[str, Scores]) -> str:
     """Return the table of one truth, with who is ahead below it."""
     labels = list(dict.fromkeys(label for scores in by_kind.values() for label in scores))
     has_lesion = any(score.met for scores in by_kind.values() for score in scores.values())
-    head = f"{CELL}{' / pass the lesion' if has_lesion else ''}"
+    head = f"{CELL}{' / pass the lesion, of how many should' if has_lesion else ''}"
     lines = [
         f"### {name}",
         "",
@@ -435,13 +436,12 @@ def table(name: str, by_kind: Mapping[str, Scores]) -> str:
     return "\n".join([*lines, "", *said])
 
 
-PASSES = 0.6  # of the section of a bundle with a lesion
 MEASURES: dict[str, Callable[[truths.Score], float]] = {  # the larger, the better
     "valid of streamlines": lambda s: s.valid_share,
     "valid of seeds": lambda s: s.valid_of_seeds,
     "fewest invalid": lambda s: -s.invalid_share,
     "overlap": lambda s: s.overlap,
-    "what a lesion leaves": lambda s: -abs(s.passed / s.met - PASSES) if s.met else np.nan,
+    "what a lesion leaves": lambda s: -abs(s.passed_share - s.open_share),
 }
 
 
@@ -631,7 +631,8 @@ chance, and the best of eight more often.
 *yoga* is TrackerYoga's phantom, seeded at one end of each bundle; *fibercup* the scanned phantom,
 with bundles as tubes that were read off its white matter; *subject* the peaks of a person and the
 bundles that TractSeg finds in them, which is agreement with another program, and tells no invalid
-ones. Of a bundle with a lesion 60 % should pass."""
+ones. A lesion leaves 60 % of a bundle's section; what should pass it is the share of seeds from
+which a straight line does."""
 
 
 def page(found: Sequence[Found], command: str, options: argparse.Namespace) -> str:
@@ -672,7 +673,7 @@ def shares_of(score: truths.Score) -> list[int]:
     """Return valid and invalid ones, and what passes a lesion, in whole per cent."""
     shares = [score.valid_share, score.invalid_share]
     if score.met:
-        shares.append(score.passed / score.met)
+        shares.append(score.passed_share)
     return [round(100 * share) for share in shares]
 
 

@@ -289,10 +289,21 @@ class Disc:
 
 @dataclass(frozen=True, slots=True)
 class Lesion:
-    """What a lesion leaves: a place before it and the direction to it, and the far end's number."""
+    """What a lesion leaves.
+
+    Attributes
+    ----------
+    before_mm, along : (3,) float64
+        A place before it, and the direction to it.
+    open_ways : int
+        How many seeds have a straight way past it.
+    far_end : int
+        The number of the end behind it.
+    """
 
     before_mm: NDArray
     along: NDArray
+    open_ways: int
     far_end: int = 1
 
 
@@ -423,7 +434,11 @@ def make(
     if truth.lesion is not None:
         middle = len(bundles[0].curve) // 2
         along = bundles[0].tangents[middle]
-        lesion = Lesion(bundles[0].curve[middle] + MET_MM * along, along)
+        ways = np.arange(len(bundles[0].curve)) * SPACING_MM
+        ahead = np.concatenate(seeds)[:, None] + ways[:, None] * along
+        is_closed = truth.lesion(ahead.reshape(-1, 3)).reshape(ahead.shape[:2]).any(axis=1)
+        n_open = int((~is_closed).sum())
+        lesion = Lesion(bundles[0].curve[middle] + MET_MM * along, along, n_open)
     return Made(
         f"{truth.name}, {kind}",
         fod,
@@ -560,6 +575,8 @@ class Score:
         Voxels that valid streamlines visit, in bundles and outside, over those of bundles.
     passed, met : int
         Of a lesion: streamlines that come to the far end, and those that come to its plane.
+    open_ways : int
+        Seeds from which a straight line passes it.
     tells_invalid : bool
         Whether invalid ones can be told.
     spread, overlap_spread : float
@@ -575,6 +592,7 @@ class Score:
     overreach: float
     passed: int = 0
     met: int = 0
+    open_ways: int = 0
     tells_invalid: bool = True
     spread: float = float("nan")
     overlap_spread: float = float("nan")
@@ -593,6 +611,16 @@ class Score:
     def invalid_share(self) -> float:
         """Of streamlines; not a number where invalid ones cannot be told."""
         return self.invalid / max(self.n_streamlines, 1) if self.tells_invalid else float("nan")
+
+    @property
+    def passed_share(self) -> float:
+        """Of those that come to a lesion; not a number without one."""
+        return self.passed / self.met if self.met else float("nan")
+
+    @property
+    def open_share(self) -> float:
+        """What part should pass a lesion."""
+        return self.open_ways / max(self.n_seeds, 1)
 
     @property
     def error(self) -> float:
@@ -615,6 +643,8 @@ def pooled(scores: Sequence[Score]) -> Score:
     def total(name: str) -> int:
         return sum(getattr(score, name) for score in scores)
 
+    counts = ("n_seeds", "n_streamlines", "valid", "invalid", "passed", "met", "open_ways")
+
     def spread(name: str) -> float:
         shares = [getattr(score, name) for score in scores]
         n = len(shares)
@@ -622,10 +652,7 @@ def pooled(scores: Sequence[Score]) -> Score:
 
     return replace(
         scores[0],
-        **{
-            name: total(name)
-            for name in ("n_seeds", "n_streamlines", "valid", "invalid", "passed", "met")
-        },
+        **{name: total(name) for name in counts},
         overlap=float(np.mean([score.overlap for score in scores])),
         overreach=float(np.mean([score.overreach for score in scores])),
         spread=spread("valid_share"),
@@ -653,8 +680,9 @@ def score(made: Made, lines: nt.Tractogram) -> Score:
     visited[tuple(axis[of_valid] for axis in where)] = True
     most = made.filled.max(axis=0)
     bundles = most >= FULL
-    passed = met = 0
+    passed = met = n_open = 0
     if made.lesion is not None:
+        n_open = made.lesion.open_ways
         along = (points - made.lesion.before_mm) @ made.lesion.along
         met = int((np.maximum.reduceat(along, offsets[:-1]) > 0).sum()) if n else 0
         passed = int((first | last)[:, made.lesion.far_end].sum())
@@ -667,6 +695,7 @@ def score(made: Made, lines: nt.Tractogram) -> Score:
         float((visited & (most <= 0)).sum() / bundles.sum()),
         passed,
         met,
+        n_open,
         made.tells_invalid,
     )
 

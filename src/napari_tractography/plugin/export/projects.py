@@ -150,7 +150,7 @@ def file_source(bundle: OpenBundle, *, named: bool = True) -> TractogramFile:
     state = bundle.state
     if bundle.tractogram is None or (named and state.path == OPENED):
         raise InvalidTractogramError(
-            f"{state.name} is in no file; press Save... first, and open that."
+            "These streamlines are in no file; press Save... first, and open that."
         )
     known = TractogramFile.file(state.path, hashed=False) if named else TractogramFile(state.path)
     return replace(
