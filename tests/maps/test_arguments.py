@@ -87,7 +87,7 @@ def test_what_is_no_point_or_error_of_a_map_is_told() -> None:
     for point in (["a", "b", "c"], [0, 1], [np.nan, 0, 0]):
         with pytest.raises(InvalidParameterError, match="is no point"):
             found.at(point)
-    with pytest.raises(InvalidParameterError, match=r"standard error of '0\.1' is out of range"):
+    with pytest.raises(InvalidParameterError, match=r"standard_error = '0\.1' is out of range"):
         found.n_more("0.1")  # type: ignore[arg-type]
 
 
