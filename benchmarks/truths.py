@@ -643,13 +643,12 @@ def pooled(scores: Sequence[Score]) -> Score:
     def total(name: str) -> int:
         return sum(getattr(score, name) for score in scores)
 
-    counts = ("n_seeds", "n_streamlines", "valid", "invalid", "passed", "met", "open_ways")
-
     def spread(name: str) -> float:
         shares = [getattr(score, name) for score in scores]
         n = len(shares)
         return float(np.std(shares, ddof=1) / np.sqrt(n)) if n > 1 else np.nan
 
+    counts = ("n_seeds", "n_streamlines", "valid", "invalid", "passed", "met", "open_ways")
     return replace(
         scores[0],
         **{name: total(name) for name in counts},

@@ -53,7 +53,8 @@ def project_to_prove(bundles: BundleList) -> tuple[Project, list[str], Callable[
                 why = bundles.session.why_impossible(bundle)
                 left_out.append(f"{state.name} is left out: {why}")
             continue
-        if since := _set_since(bundles, bundle):
+        is_shown = proof is not None and state.edits is None  # what is saved gives what is shown
+        if not is_shown and (since := _set_since(bundles, bundle)):
             what = "it is set now; the run whose streamlines are shown is left out, changed since"
             if state.edits is not None:
                 what = "the run whose streamlines were edited; what was set since is left out"
@@ -132,11 +133,8 @@ def _request(bundles: BundleList, bundle: OpenBundle) -> tuple[Request | None, b
 
 def _set_since(bundles: BundleList, bundle: OpenBundle) -> list[str]:
     """Return in what settings differ from the run that is shown, where it is whole."""
-    result = bundle.state.result_request
-    wanted, (_, is_result) = bundles.session.wanted_of(bundle), _request(bundles, bundle)
+    result, wanted = bundle.state.result_request, bundles.session.wanted_of(bundle)
     if result is None or not result.is_whole or wanted is None or bundle.arriving is not None:
-        return []
-    if is_result and bundle.state.edits is None:  # which gives the same
         return []
     return replace(result, arrived=None).differences(wanted)
 
