@@ -60,7 +60,7 @@ def test_the_summary_says_where_values_come_from_and_leaves_out_those_of_the_per
         "step 0.344 mm (0.275 voxel)",
         "smallest radius 0.625 mm (0.5 voxel)",
         "a cone of 31.9 degrees",
-        "looking ahead 1.88 mm (1.5 voxels)",
+        "looking ahead 1.75 mm (1.4 voxels)",
         "lobes from 8 degrees on (with probabilistic)",
         "roundness 0.7 (with probabilistic)",
         "minimum amplitude 0.06 (0.12 of its strong peaks, 0.5)",

@@ -246,7 +246,7 @@ class TrackingParameters:
         "probabilistic tracking, its mirror image in the lobe first where lines keep to one, and "
         "transport and diffusion turn to where it is larger there. 0 takes the FOD at the point "
         "alone. Transport and diffusion do without it with nearest interpolation.",
-        by_fod="1.5 voxels, half of one for transport, 0 for diffusion",
+        by_fod="1.4 voxels, half of one for transport, 0 for diffusion",
     )
     lobe_deg: float = parameter(
         0.0,
