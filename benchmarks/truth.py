@@ -670,10 +670,10 @@ def page(found: Sequence[Found], command: str, options: argparse.Namespace) -> s
 
 
 def shares_of(score: truths.Score) -> list[int]:
-    """Return valid and invalid ones, and what passes a lesion, in whole per cent."""
+    """Return valid and invalid ones, what passes a lesion and what should, in whole per cent."""
     shares = [score.valid_share, score.invalid_share]
     if score.met:
-        shares.append(score.passed_share)
+        shares += [score.passed_share, score.open_share]
     return [round(100 * share) for share in shares]
 
 

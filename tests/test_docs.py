@@ -214,12 +214,13 @@ def test_python_of_the_documents_runs(page: str, here: Path) -> None:
         assert np.ptp(streamlines.get_data(), axis=0)[0] > 40  # from end to end of the 50 mm
     if page == "docs/tutorials/sweep.md":
         found = names["found"]
-        assert [f"{value:.2f}" for value in found.flat] == ["30.00", "31.92"]
+        assert [f"{value:.2f}" for value in found.flat] == ["30.00", "40.00"]
         assert f"{found.values[found.chosen]:.2f}" == "31.92"
-        lengths = np.array(found.measured["mean_length_mm"])[np.array(found.values) >= 20]
-        assert np.ptp(lengths) < 1.0
+        lengths = dict(zip(found.values, found.measured["mean_length_mm"], strict=True))
+        assert np.ptp([length for value, length in lengths.items() if value >= 20]) < 1.0
         likeness = dict(zip(found.values, found.measured["likeness"], strict=True))
         assert f"{likeness[25.0]:.2f}, {likeness[found.values[found.chosen]]:.2f}" == "0.86, 0.90"
+        assert f"{lengths[60.0] - lengths[found.values[found.chosen]]:.1f}" == "0.7"
 
 
 @pytest.mark.gpu
