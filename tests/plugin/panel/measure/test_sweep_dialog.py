@@ -65,6 +65,13 @@ def test_it_gives_what_the_library_gives(dialog, qtbot, monkeypatch, tmp_path):
     assert [row["is_chosen"] for row in rows] == ["0", "1", "0", "0"]
 
 
+def test_numbers_have_no_zeros_at_their_end(dialog):
+    dialog.low.setValue(1.71)
+    assert [box.text() for box in (dialog.low, dialog.high)] == ["1.71", "50"]
+    dialog.parameter.setCurrentIndex(dialog.parameter.findData("n_directions"))
+    assert [box.text() for box in (dialog.low, dialog.high)] == ["362", "1448"]
+
+
 @pytest.mark.parametrize("key", [Qt.Key.Key_Return, Qt.Key.Key_Enter])
 def test_enter_confirms_a_number_and_tracks_where_track_has_the_focus(dialog, qtbot, key):
     for box in (dialog.low, dialog.high, dialog.number):

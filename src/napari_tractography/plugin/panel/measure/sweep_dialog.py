@@ -18,7 +18,6 @@ from qtpy.QtWidgets import (
     QButtonGroup,
     QComboBox,
     QDialog,
-    QDoubleSpinBox,
     QLabel,
     QPushButton,
     QSpinBox,
@@ -39,6 +38,7 @@ from ...notices import show_error
 from ...requests import Request
 from ...session.session import Session
 from ..widgets.busy_dialog import errors_shown
+from ..widgets.controls import DecimalBox
 from ..widgets.controls import label as label_of
 from ..widgets.layout import button, keep_room, row, show_text, stack, wrapped
 from ..widgets.progress_row import ProgressRow
@@ -172,7 +172,7 @@ class SweepDialog(QDialog):  # type: ignore[misc]
         for spec in self.specs:
             self.parameter.addItem(label_of(spec, MM), spec.name)
         self.parameter.setToolTip("What is swept; everything else stays.")
-        self.low, self.high, self.number = QDoubleSpinBox(), QDoubleSpinBox(), QSpinBox()
+        self.low, self.high, self.number = DecimalBox(), DecimalBox(), QSpinBox()
         self.number.setRange(2, 12)
         self.number.setValue(5)
         self.number.setToolTip("How many values, besides that of now.")

@@ -55,15 +55,25 @@ def limits_of(spec: ParameterSpec) -> tuple[float, float, float]:
     return low, spec.maximum, spec.increment or (spec.maximum - spec.minimum) / 100
 
 
-class NumberBox(QDoubleSpinBox):  # type: ignore[misc]
-    """A spin box that shows no more decimals than the number has; 0 where there is no number."""
+class DecimalBox(QDoubleSpinBox):  # type: ignore[misc]
+    """A spin box that shows no more decimals than the number has."""
 
-    def __init__(self, spec: ParameterSpec) -> None:
+    def __init__(self) -> None:
         super().__init__()
         locale = QLocale()
         locale.setNumberOptions(QLocale.NumberOption.OmitGroupSeparator)
         self.setLocale(locale)
         self.setDecimals(DECIMALS)
+
+    def textFromValue(self, value: float) -> str:  # noqa: N802 - Qt's name
+        return str(self.locale().toString(round(value, DECIMALS), "g", 9))
+
+
+class NumberBox(DecimalBox):
+    """A box for a parameter; 0 where there is no number."""
+
+    def __init__(self, spec: ParameterSpec) -> None:
+        super().__init__()
         low, high, increment = limits_of(spec)
         self.setRange(low, high)
         self.setSingleStep(increment)
@@ -83,9 +93,6 @@ class NumberBox(QDoubleSpinBox):  # type: ignore[misc]
         letters = self.fontMetrics().horizontalAdvance("0" * BOX_LETTERS)
         width = max(BOX_WIDTH, BOX_WIDTH - BOX_ROOM + letters)
         self.setFixedWidth(width) if self._is_narrow else self.setMinimumWidth(width)
-
-    def textFromValue(self, value: float) -> str:  # noqa: N802 - Qt's name
-        return str(self.locale().toString(round(value, DECIMALS), "g", 9))
 
 
 class NumberControl:
