@@ -467,6 +467,25 @@ class Fod:
         other.basis, other.frame = checked_reading(basis, frame)
         return other
 
+    def is_same(self, other: Fod) -> bool:
+        """Return whether another FOD holds the same numbers on the same grid, read the same way.
+
+        All numbers are compared. What is worked out where streamlines go is never the same.
+        """
+        one, two = (
+            (fod.name, fod.kind, fod.grid, fod.basis, fod.frame, fod.vector_reading)
+            for fod in (self, other)
+        )
+        if one != two or self.blocks is not None:
+            return False
+        same_rows = np.array_equal(self.voxel_rows, other.voxel_rows)
+        return same_rows and np.array_equal(self._numbers, other._numbers)
+
+    @property
+    def _numbers(self) -> NDArray[np.float32]:
+        """What voxels hold: coefficients, or what kernels follow instead."""
+        return self.values if self.vectors is None else self.vectors.numbers
+
     def symmetric(self) -> Fod:
         """Return the FOD without its odd degrees: the mean of opposite directions."""
         if not self.is_asymmetric:

@@ -75,6 +75,25 @@ def test_the_map_is_shown_while_coefficients_are_read(
     assert not notes
 
 
+def test_a_file_that_is_opened_again_gives_the_fod_that_is_held(path: Path, tmp_path: Path) -> None:
+    """But not where it holds other numbers, also behind the same header, or is read otherwise."""
+    viewer = ViewerModel()
+    fod = fod_of(opened(viewer, path))
+    assert fod_of(opened(viewer, path)) is fod
+    other = fod_of(viewer.add_layer(Layer.create(*open_fod(path, viewer, frame="voxel"))))
+    assert other.frame == "voxel"
+    header = by_voxel(fod, tmp_path / "wm.mif").read_bytes()
+    (tmp_path / "wm.mif").unlink()
+    numbers, text = header[400:], header[:400].rstrip(b"\0").decode()
+    (tmp_path / "wm.mih").write_text(text.replace("file: . 400", "file: wm.dat"))
+    (tmp_path / "wm.dat").write_bytes(numbers)
+    one = fod_of(opened(viewer, tmp_path / "wm.mih"))
+    assert fod_of(opened(viewer, tmp_path / "wm.mih")) is one
+    (tmp_path / "wm.dat").write_bytes((2 * np.frombuffer(numbers, np.float32)).tobytes())
+    two = fod_of(opened(viewer, tmp_path / "wm.mih"))
+    np.testing.assert_array_equal(two.values, 2 * one.values)
+
+
 def test_a_layer_that_is_being_read_counts_as_an_fod_and_not_as_a_mask(
     held_reading: Any, path: Path
 ) -> None:

@@ -12,6 +12,7 @@ import time
 from concurrent.futures import Future, wait
 from os import PathLike
 from typing import Any, Unpack
+from weakref import WeakValueDictionary
 
 import numpy as np
 from napari.layers import Layer
@@ -43,6 +44,8 @@ THREAD_NAME = "tractography-opening"
 STEPS = 100  # of the progress bar
 BRIGHT_PERCENTILE = 99.5
 BRIGHT_SAMPLE = 1_000_000  # of more voxels an even part decides how bright the map is
+# FODs of files that something holds, by the SHA-256 of the file and how it was read.
+_held: WeakValueDictionary[tuple[str, ...], Fod] = WeakValueDictionary()
 HEADROOM = 1.5  # the volume stays grey, so that streamlines of any colour stand out on it
 
 
@@ -118,7 +121,8 @@ class FodOpening:
     def _read(self) -> tuple[Fod, str]:
         """Read the file, and its SHA-256 in the same pass; in the thread."""
         try:
-            return self._reader.read(hashed=True)
+            fod, sha256 = self._reader.read(hashed=True)
+            return as_held(fod, sha256), sha256
         except (TractographyError, GivenUpError):
             raise
         except Exception as error:  # a defect: logged in full, shown as a sentence
@@ -199,6 +203,20 @@ class FodOpening:
     def _mention_invalid_voxels(self) -> None:
         if self.fod is not None and self.fod.n_invalid_voxels:
             show_info(self.fod.invalid_voxels_message)
+
+
+def as_held(fod: Fod, sha256: str) -> Fod:
+    """Return the FOD that is held already of a file that was read again, else the one given.
+
+    It was tracked in, and tables were made of it. All numbers are compared, as the SHA-256 may be
+    that of a header alone: for a thread.
+    """
+    key = sha256, fod.name, fod.basis, fod.frame, *fod.vector_reading.values()
+    held = _held.get(key)
+    if held is not None and held.is_same(fod):
+        return held
+    _held[key] = fod
+    return fod
 
 
 def contrast_limits(values: NDArray[np.floating]) -> tuple[float, float]:

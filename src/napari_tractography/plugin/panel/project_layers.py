@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +21,7 @@ from ...recipes.recipe import Recipe
 from ...recipes.sources import FodSource
 from ...recipes.volume_sources import VolumeSource, located
 from ..export.layer_files import PATH_KEY, SOURCE_KEY, image_source, is_of_image, path_of
+from ..layers.fod_opening import as_held
 from ..layers.sources.image_layers import KEY_KEY, PHANTOM_KEY, image_layer, settings_of
 from ..layers.tissue_layers import shown_tissues, tissue_layer_data, tissue_layers
 from ..layers.volume_layers import (
@@ -63,7 +63,11 @@ class ProjectLayers:
                 return layer
         name = Path(source.path).name or source.phantom
         reading = source.image  # of which no more is read than what is tracked in
-        read = partial(source.read, hashed=reading is None)
+
+        def read() -> tuple[Fod, FodSource]:
+            fod, found = source.read(hashed=reading is None)
+            return (fod if reading is not None else as_held(fod, found.sha256)), found
+
         fod, found = wait_for(read, f"Opening {name}", parent)
         if reading is not None and reading.odf_voxels is None:
             layer = self._image_layer(fod, source, reading)

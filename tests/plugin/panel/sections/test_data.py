@@ -123,6 +123,32 @@ def test_an_fod_of_another_name_is_the_same(open_model: Any, cross: Any) -> None
     assert document.last == "Place 1 seed"
 
 
+@pytest.mark.parametrize("kind", ["sh", "peaks", "by a project"])
+def test_streamlines_are_still_those_of_an_fod_that_was_closed_and_opened_again(
+    open_model: Any, cross: Any, settle: Any, qtbot: Any, tmp_path: Path, kind: str
+) -> None:
+    panel, path = open_model(), save_fod(cross, tmp_path / "fod.nii.gz")
+    if kind == "peaks":
+        peaks = np.tile(np.float32([0.6, -0.8, 0]), (12, 12, 6, 1))
+        nib.save(nib.Nifti1Image(peaks, np.diag([2.0, 2, 2, 1])), path)
+    panel.data.add_fod(path)
+    panel.session.add_seeds_mm(panel.session.fod.grid.to_mm([[6.0, 6, 3], [16, 12, 5]])[:1])
+    panel.run()
+    settle(panel)
+    if kind == "by a project":
+        assert panel.project.save(tmp_path / "one.tracts.json")
+        panel.viewer.layers.remove(panel.session.fod_layer)
+        assert panel.project.open_project(tmp_path / "one.tracts.json")
+        qtbot.waitUntil(lambda: panel.project.opening is None, timeout=WAIT_MS)
+    shown = panel.session.tractogram
+    panel.viewer.layers.remove(panel.session.fod_layer)
+    panel.data.add_fod(path)
+    assert panel.session.tractogram is shown
+    assert panel.session.changes() == []
+    panel.results.refresh_notice()
+    assert panel.results.notice.text() == ""
+
+
 def test_nothing_is_said_of_an_fod_that_was_closed(open_model: Any, cross: Any) -> None:
     panel = open_model(cross)
     panel.session.add_seeds_mm(np.zeros((1, 3)))  # so that no other is taken
