@@ -33,3 +33,21 @@ def test_spheres_are_outlines_above_streamlines_and_labels_lie_below(
     panel.session.document.undo()
     sphere.add([[0.0, 0.0, 9.0]])  # by napari's own tool
     assert sphere.border_color[1].tolist() == outline.tolist()
+
+
+def test_new_streamlines_lie_above_volumes_also_where_seeds_do_not(
+    open_model: Any, cross: Any, settle: Any
+) -> None:
+    panel = open_model(cross)
+    session, layers = panel.session, panel.viewer.layers
+    session.add_seeds_mm(np.zeros((1, 3)))
+    layers.move(layers.index(session.seeds.layer), 0)
+    panel.run()
+    settle(panel)
+    assert list(layers) == [session.seeds.layer, session.fod_layer, session.streamlines_layer]
+    first = session.streamlines_layer
+    panel.bundles.add()
+    session.add_seeds_mm(np.zeros((1, 3)))
+    panel.run()
+    settle(panel)
+    assert list(layers)[2:] == [first, session.streamlines_layer]

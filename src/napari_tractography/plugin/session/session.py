@@ -18,7 +18,7 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 from napari.components import LayerList
-from napari.layers import Layer, Points
+from napari.layers import Image, Layer, Points
 from numpy.typing import NDArray
 from psygnal import Signal
 
@@ -343,13 +343,18 @@ class Session:
         return layer
 
     def _insert(self, bundle: OpenBundle, layer: Streamlines) -> None:
-        """Insert a layer below those of the bundles after its own, and below what is in front."""
+        """Insert a layer below those of the bundles after its own, and below what is in front.
+
+        But above the volumes, below which a person may have moved those: they would hide it.
+        """
         bundles = self.bundles
         later = bundles[bundles.index(bundle) + 1 :] if bundle in bundles else []
         above = {each.layer for each in later if each.is_shown}
         with self.is_inserting:
-            at = index_of_lowest(self.viewer.layers, lambda x: is_in_front(x) or x in above)
-            insert_beside(self.viewer, layer, at)
+            layers = self.viewer.layers
+            at = index_of_lowest(layers, lambda x: is_in_front(x) or x in above)
+            volumes = (i for i, x in enumerate(layers) if isinstance(x, Image) and x.visible)
+            insert_beside(self.viewer, layer, max(at, 1 + max(volumes, default=-1)))
             bundle.is_shown = True
             self._order_layers()
 
