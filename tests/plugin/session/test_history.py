@@ -53,6 +53,24 @@ def test_a_drag_of_a_seed_is_one_step_and_so_is_the_click_before(panel: Any) -> 
     np.testing.assert_allclose(seeds(panel), [THERE], atol=0.5)
 
 
+def test_the_layer_of_seeds_goes_with_the_first_seed_and_comes_back(
+    open_model: Any, cross: Any
+) -> None:
+    panel = open_model(cross)
+    session, layers = panel.session, panel.viewer.layers
+    session.add_seed(HERE)
+    session.document.undo()
+    assert list(layers) == [session.fod_layer]
+    session.document.redo()
+    assert list(layers) == [session.fod_layer, session.seeds.layer]
+    assert len(session.seeds.layer.data) == 1
+    layers.selection.active = session.seeds.layer
+    session.seeds.layer.mode = "add"  # napari's own tool, which is in hand
+    session.document.undo()
+    assert session.seeds.layer in layers
+    assert len(session.seeds.layer.data) == 0
+
+
 def test_what_a_seed_has_of_its_own_comes_back_with_it(open_model: Any, cross: Any) -> None:
     panel = open_model(cross)
     session, undo = panel.session, panel.seeds.undo

@@ -22,7 +22,7 @@ from ..layers.on_volume import SeedPoints
 from ..listening import Listening
 from ..space.display import AXIS_LABELS, DisplaySpace
 from ..space.extent import sliders_kept
-from ..space.layer_list import insert_beside, listed_once
+from ..space.layer_list import insert_beside, listed_once, remove_at_once
 from .wanted import OWN, no_values
 
 SEEDS_KEY = "seeds_in"  # layer.metadata[SEEDS_KEY] is the display space of a layer of seeds
@@ -165,6 +165,13 @@ class SeedLayer:
         self.layer, self.shown = None, NO_SEEDS
         self.layer_changed.emit()
         return True
+
+    def take_out(self) -> None:
+        """Do without a layer, unless its add tool is in hand."""
+        layer = self.layer
+        if layer is not None and layer.mode == "pan_zoom":
+            self.forget(layer)
+            remove_at_once(self.viewer, layer)
 
     def read(self) -> PlacedSeeds:
         layer = self.layer

@@ -253,6 +253,8 @@ class Session:
         if list(before.bundles) != list(now.bundles):
             self._order_layers()
         seeds_differ = self.seeds.show(state.seeds)
+        if self.document.is_travelling and not any(len(x.seeds) for x in now.bundles.values()):
+            self.seeds.take_out()  # as it was before the first one
         self.regions.show(now)
         self.document.amend(self.regions.settled)
         if self.document.now is not now:  # which changes nothing that is tracked or shown

@@ -207,7 +207,8 @@ def test_undo_goes_back_beyond_an_fod_that_was_closed_and_redo_comes_again(
 def test_no_seeds_that_are_removed_are_no_step(open_model: Any, cross: Any) -> None:
     panel = open_model(cross)
     panel.session.add_seeds_mm(MIDDLE)
-    panel.session.document.undo()
+    panel.session.clear_seeds()
+    panel.session.document.forget()
     panel.viewer.layers.remove(panel.session.seeds.layer)
     assert not panel.session.document.can_undo
 
