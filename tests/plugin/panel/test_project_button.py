@@ -688,6 +688,24 @@ def test_what_can_no_longer_be_saved_is_unsaved(study: Any) -> None:
     assert study.viewer.title.endswith("*")
 
 
+def test_a_bundle_that_is_left_out_of_a_project_is_unsaved(
+    study: Any, cross: Any, tmp_path: Path, monkeypatch: Any, notes: list[str]
+) -> None:
+    """Save before the window closes keeps that open; without the bundle all is saved."""
+    study.bundles.add("AF")
+    study.viewer.add_layer(fod_layer(Fod(2 * cross.coefficients, cross.grid, name="mine")))
+    study.data.fod_choice.value = study.viewer.layers[-1]
+    study.session.add_seeds_mm(ONE[None])
+    monkeypatch.setattr(QMessageBox, "question", lambda *_: QMessageBox.StandardButton.Save)
+    monkeypatch.setattr(study.project, "ask_save", lambda: study.project.save(tmp_path / "s.json"))
+    assert not study.project.may_be_lost()
+    assert [note for note in notes if note.startswith("warning: AF is left out")]
+    assert study.viewer.title.endswith("*")
+    study.session.delete(study.bundles.active)
+    assert not is_unsaved(study)
+    assert study.project.may_be_lost()
+
+
 @pytest.mark.parametrize("saved", [False, True])
 def test_a_panel_that_is_opened_again_knows_what_is_saved(
     study: Any, qtbot: Any, tmp_path: Path, saved: bool

@@ -125,7 +125,7 @@ class ProjectButton(QPushButton):  # type: ignore[misc]
                 project.save(target)
 
             wait_for(write, f"Saving {target.name}", self)
-            self.keeper.note_saved(target, now)
+            self.keeper.note_saved(target, now, set(project.bundles))
             for sentence in left_out:
                 show_warning(sentence)
             show_info(f"Saved {plural(len(project.bundles), 'bundle')} to {target}.")
@@ -337,7 +337,10 @@ class ProjectButton(QPushButton):  # type: ignore[misc]
     # -- what is unsaved -----------------------------------------------------------------------
 
     def may_be_lost(self) -> bool:
-        """Ask what to do with what is unsaved; return whether to continue."""
+        """Ask what to do with what is unsaved; return whether to continue.
+
+        Not where something had to be left out of what was saved.
+        """
         if not self._is_unsaved():
             return True
         choices = QMessageBox.StandardButton
@@ -349,7 +352,7 @@ class ProjectButton(QPushButton):  # type: ignore[misc]
             choices.Save,
         )
         if answer == choices.Save:
-            return self.ask_save()
+            return self.ask_save() and not self.keeper.has_unsaved
         if answer == choices.Discard:
             self.discarded.emit()
         return bool(answer == choices.Discard)

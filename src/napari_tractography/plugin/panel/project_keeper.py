@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -105,9 +105,20 @@ class ProjectKeeper(QObject):  # type: ignore[misc]
         checksums = self.bundles.session.voxel_checksums()  # which takes up what scripts painted
         return self._now, checksums
 
-    def note_saved(self, path: Path, saved: tuple[Snapshot, Checksums]) -> None:
-        """Note that a file holds what :meth:`now` returned; since then it may have changed."""
-        self._saved, checksums = saved
+    def note_saved(
+        self, path: Path, saved: tuple[Snapshot, Checksums], names: Collection[str] | None = None
+    ) -> None:
+        """Note that a file holds what :meth:`now` returned; since then it may have changed.
+
+        Or only some bundles of it, by their names: others that are not blank are unsaved.
+        """
+        now, checksums = saved
+        kept = {
+            number: state
+            for number, state in now.bundles.items()
+            if names is None or state.is_blank or state.name in names
+        }
+        self._saved = Snapshot(kept, now.active)
         self._checksums = WeakKeyDictionary(checksums)
         self.path, self._has_other_voxels = path, False
         self._forget_autosave()
