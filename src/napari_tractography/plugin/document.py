@@ -304,8 +304,11 @@ def same_project(one: Snapshot, other: Snapshot) -> bool:
 def _same_saved(one: BundleState, other: BundleState) -> bool:
     names = (each.name for each in dataclasses.fields(BundleState))
     arrived = [s.result and s.result.request and s.result.request.arrived for s in (one, other)]
+    # An FOD is saved as its file, from which it may have been opened again.
+    is_same_fod = one.fod is not None and one.fod.is_like(other.fod)
+    skipped = NOT_SAVED | ({"fod"} if is_same_fod else set())
     return arrived[0] == arrived[1] and all(
-        _same(getattr(one, name), getattr(other, name)) for name in names if name not in NOT_SAVED
+        _same(getattr(one, name), getattr(other, name)) for name in names if name not in skipped
     )
 
 

@@ -688,6 +688,15 @@ def test_what_can_no_longer_be_saved_is_unsaved(study: Any) -> None:
     assert study.viewer.title.endswith("*")
 
 
+def test_an_fod_that_is_closed_and_opened_again_leaves_nothing_unsaved(
+    study: Any, tmp_path: Path
+) -> None:
+    assert study.project.save(tmp_path / "study.tracts.json")
+    study.viewer.layers.remove(study.session.fod_layer)
+    study.data.add_fod(tmp_path / "fod.nii.gz")
+    assert not is_unsaved(study)
+
+
 def test_a_bundle_that_is_left_out_of_a_project_is_unsaved(
     study: Any, cross: Any, tmp_path: Path, monkeypatch: Any, notes: list[str]
 ) -> None:
