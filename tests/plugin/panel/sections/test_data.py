@@ -154,6 +154,7 @@ def test_nothing_is_said_of_an_fod_that_was_closed(open_model: Any, cross: Any) 
     panel.session.add_seeds_mm(np.zeros((1, 3)))  # so that no other is taken
     assert panel.data.kind.text() == cross.description
     panel.viewer.layers.remove(panel.session.fod_layer)
+    assert panel.seeds.hint.text().startswith("The FOD cross was closed: open it again")
     assert panel.data.kind.isHidden()
     assert panel.data.kind.text() == ""
 

@@ -171,6 +171,8 @@ class SeedSection(QWidget):  # type: ignore[misc]
         self.source.native.setItemText(whole, in_words(self.session.fod, WHOLE))
 
     def _hint(self, source: str, n: int) -> str:
+        if self.session.closed_fod:
+            return next_step(self.session)
         if self.session.fod_layer is None:
             return "First open an FOD or an image; File > Open Sample has phantoms."
         if source != PLACED:
