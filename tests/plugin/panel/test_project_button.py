@@ -688,6 +688,24 @@ def test_what_can_no_longer_be_saved_is_unsaved(study: Any) -> None:
     assert study.viewer.title.endswith("*")
 
 
+def test_a_bundle_that_comes_back_without_streamlines_says_why(
+    study: Any, settle: Any, open_model: Any, qtbot: Any, tmp_path: Path, notes: list[str]
+) -> None:
+    """A run without any left those of before on the screen, which a project does not have."""
+    far = study.session.fod.grid.to_mm([0.0, 0.0, 0.0])
+    study.session.regions.add_region(Region.sphere(tuple(far), 0.5, "include"))
+    study.run()
+    settle(study)
+    said = notes[-1].removeprefix("warning: ")
+    assert "missed an include region" in said
+    assert study.project.save(tmp_path / "study.tracts.json")
+    again = open_model(prepared=False)
+    open_project(again, tmp_path / "study.tracts.json", qtbot)
+    assert len(again.session.tractogram) == 0
+    assert again.results.label.text() == said
+    assert notes[-1] == ("info: 1 of 1 bundle has the digest that was saved; 1 saved without one.")
+
+
 def test_an_fod_that_is_closed_and_opened_again_leaves_nothing_unsaved(
     study: Any, tmp_path: Path
 ) -> None:

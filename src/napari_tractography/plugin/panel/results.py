@@ -385,11 +385,13 @@ def outdated(changes: list[str] | None) -> str:
 
 
 def bundle_summary(bundle: OpenBundle) -> str:
-    """Return how many streamlines a bundle has and where they are from, or ""."""
-    tractogram = bundle.tractogram
-    if tractogram is None or not len(tractogram):
+    """Return how many streamlines a bundle has and where they are from, or why a run gave none."""
+    tractogram, state = bundle.tractogram, bundle.state
+    if tractogram is None:
         return ""
-    state = bundle.state
+    if not len(tractogram):
+        request = None if state.edits is not None else state.result_request
+        return "" if request is None else in_words(request.fod, tractogram.why_empty())
     unit = state.result.grid.unit if state.result and state.result.grid else MM
     mean = length_text(tractogram.lengths_mm.mean(), unit)
     lines = [f"<b>{plural(len(tractogram), 'streamline')}</b>, mean length {mean}"]

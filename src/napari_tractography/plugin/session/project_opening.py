@@ -219,7 +219,9 @@ class Opening:
         if self.cancelled.is_set():
             return "Opening was cancelled: bundles without a count can be tracked with Run."
         have = "has" if n == 1 else "have"
-        proven = f"{self.n_proven} of {plural(n, 'bundle')} {have} the digest that was saved."
+        proven = f"{self.n_proven} of {plural(n, 'bundle')} {have} the digest that was saved"
+        n_others = len(self.project.bundles) - n
+        proven += f"; {n_others:,} saved without one." if n_others else "."
         if not n:
             proven = f"Opened {plural(len(self._bundles), 'bundle')}, saved without digests."
         return "\n".join([proven, *self.problems])
