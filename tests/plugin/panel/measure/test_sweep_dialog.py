@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 from contextlib import suppress
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -63,6 +64,18 @@ def test_it_gives_what_the_library_gives(dialog, qtbot, monkeypatch, tmp_path):
     with open(target, encoding="utf-8", newline="") as stream:
         rows = list(csv.DictReader(stream))
     assert [row["is_chosen"] for row in rows] == ["0", "1", "0", "0"]
+
+
+def test_what_went_wrong_is_said_in_the_dialog_until_it_is_tracked_again(dialog, qtbot, notes):
+    dialog.request = replace(dialog.request, seeding=replace(dialog.request.seeding, counts=np.array([3])))
+    tracked(dialog, qtbot)
+    said = "3 seeds are too few for standard errors; give at least 20."
+    assert notes == [f"error: {said}"]
+    assert dialog.answer.text() == said
+    assert not dialog.answer.isHidden()
+    assert not dialog.group.buttons()  # of values that gave nothing
+    dialog.start()
+    assert dialog.answer.isHidden()
 
 
 def test_numbers_have_no_zeros_at_their_end(dialog):

@@ -212,7 +212,7 @@ class SweepDialog(QDialog):  # type: ignore[misc]
         self.parameter.currentIndexChanged.connect(lambda _index: self._suit())
         self.group.idClicked.connect(lambda _id: self._show_outputs())
         self.progress.follow(self.work)
-        self.work.failed.connect(show_error)
+        self.work.failed.connect(self._show_problem)
         self._suit()
 
     @property
@@ -283,6 +283,13 @@ class SweepDialog(QDialog):  # type: ignore[misc]
         if self.shown.plot is not None:
             self.plot.show_plot(self.shown.plot)
         self._show_outputs()
+
+    def _show_problem(self, message: str) -> None:
+        """Say here, too, what went wrong: the dialog lies over the notification."""
+        show_error(message)
+        self._show_values([])
+        show_text(self.answer, message)
+        self.answer.show()
 
     def _show_outputs(self) -> None:
         is_done = self.found is not None
