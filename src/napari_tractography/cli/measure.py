@@ -59,8 +59,8 @@ def run(options: argparse.Namespace) -> int:
     names = names_of(options.tractograms)
     if options.asymmetry and not sides(names):
         raise InvalidParameterError(
-            f"Of {', '.join(names)} no two are left and right of one; --asymmetry needs names like "
-            "CST_left and CST_right."
+            f"There is no pair of a left and a right bundle ({', '.join(names)}); --asymmetry "
+            "needs names like CST_left and CST_right."
         )
     grid = load_grid(options.template) if options.template else None
     scalars = [ScalarMap.load(path) for path in options.scalar]

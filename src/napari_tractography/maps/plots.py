@@ -109,8 +109,8 @@ def plot_asymmetry(
     pairs = sides(by_name)
     if not pairs:
         raise InvalidParameterError(
-            f"Of {', '.join(by_name) or 'no bundles'} no two are left and right of one; name them "
-            'like "CST left" and "CST right".'
+            f"There is no pair of a left and a right bundle ({', '.join(by_name) or 'none'}); name "
+            'them like "CST left" and "CST right".'
         )
     drawn = figure() if on is None else on
     axes: Any = drawn.subplots()

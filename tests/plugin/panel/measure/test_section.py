@@ -215,7 +215,9 @@ def test_what_is_missing_is_told(
 def test_bundles_without_sides_are_told(panel: Any, qtbot: Any, notes: list[str]) -> None:
     panel.bundles.rename(panel.bundles.bundles[0], "AF left")
     measured(panel, qtbot, "Asymmetry")
-    assert any("no two are left and right" in note for note in notes)
+    assert any(
+        "no pair of a left and a right bundle (AF left, CST right)" in note for note in notes
+    )
 
 
 def test_measuring_is_cancelled_beside_its_progress(panel: Any, qtbot: Any) -> None:
