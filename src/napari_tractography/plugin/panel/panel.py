@@ -285,6 +285,7 @@ class TractographyPanel(QWidget):  # type: ignore[misc]
         self.dissection.weighed.connect(
             lambda: set_values(self.appearance.controls, {"colour_by": WEIGHT})
         )
+        self.measure.begun.connect(self.results.forget_told)
         session.edited.connect(self._on_edited)
         self.destroyed.connect(runs.close)
         self.destroyed.connect(session.close)

@@ -119,7 +119,7 @@ class Results(QWidget):  # type: ignore[misc]
             signal.connect(self._compare_later)
         self._listening = Listening(
             (notification_manager.notification_ready, self._on_notification),
-            (session.document.history_changed, self._forget_told),
+            (session.document.history_changed, self.forget_told),
             (session.document.changed, self._on_document),
         )
 
@@ -148,9 +148,10 @@ class Results(QWidget):  # type: ignore[misc]
     def _on_document(self, before: Snapshot, now: Snapshot) -> None:
         """Say no more of a file that was refused when another is opened, which is no step."""
         if before.bundle.fod is not now.bundle.fod:
-            self._forget_told()
+            self.forget_told()
 
-    def _forget_told(self) -> None:
+    def forget_told(self) -> None:
+        """Show an error or a warning no more: something else is done."""
         if self._told:
             self._told = ""
             self._compare_later()

@@ -14,6 +14,7 @@ import numpy as np
 from magicgui import widgets
 from napari.layers import Image, Labels, Layer
 from napari.utils.notifications import show_info
+from qtpy.QtCore import Signal
 from qtpy.QtGui import QShowEvent
 from qtpy.QtWidgets import QFileDialog, QWidget
 
@@ -63,6 +64,8 @@ GRID_HELP = (
 
 class MeasureSection(QWidget):  # type: ignore[misc]
     """What is measured, and what came of it."""
+
+    begun = Signal()  # something is about to be measured
 
     def __init__(self, session: Session, bundles: BundleList, resections: Resections) -> None:
         super().__init__()
@@ -233,6 +236,7 @@ class MeasureSection(QWidget):  # type: ignore[misc]
             grid=self._grid(),
             cavity=self.resections.cavity,
         )
+        self.begun.emit()
         taken = [tractogram for _, tractogram in lines]
         n_total = sum(map(len, taken))
         self.measuring.begin(
@@ -275,6 +279,7 @@ class MeasureSection(QWidget):  # type: ignore[misc]
         grid = self._grid()
         if name == maps.VISITATION and _is_chosen_by_hand(bundle):
             show_warning(CHOSEN.format(name=bundle.name))
+        self.begun.emit()
         make, _ = maps.MAPS[name]
         if name == maps.MARGIN:
             make = partial(make, cavity=checked_cavity(self.resections.cavity))
