@@ -138,6 +138,32 @@ def test_connectome_of_all_that_is_shown(panel: Any, qtbot: Any, cross: Any) -> 
     wanted = nt.connectome(both, labels, cross.grid)
     assert measured(panel, qtbot, "Connectome").table == wanted.counts_table
     assert wanted.n_assigned > 20
+    note = panel.measure.note.text()
+    assert note == f"Labels on both sides: {wanted.n_assigned} of 100 streamlines."
+    panel.bundles.set_visible(panel.bundles.bundles[0], False)
+    panel.bundles.set_visible(panel.bundles.bundles[0], True)
+    assert panel.measure.note.text() == note
+
+
+def test_a_connectome_without_a_connection_says_so_and_draws_nothing(
+    panel: Any, qtbot: Any
+) -> None:
+    panel.measure.labels.value.data = np.pad(np.uint8([[[1]]]), [(0, n - 1) for n in (10, 24, 32)])
+    measured(panel, qtbot, "Connectome")
+    assert panel.measure.note.text().startswith(
+        "Labels on both sides: 0 of 100 streamlines. Choose"
+    )
+    assert panel.measure.plot.isHidden()
+    assert not panel.measure.picture.isEnabled()
+
+
+def test_an_error_is_told_no_more_when_something_else_is_measured(panel: Any, qtbot: Any) -> None:
+    measured(panel, qtbot, "Resection")
+    panel.results.refresh_notice()
+    assert panel.results.notice.text().startswith("There is no cavity")
+    measured(panel, qtbot, "Lengths")
+    panel.results.refresh_notice()
+    assert not panel.results.notice.text()
 
 
 @pytest.mark.parametrize("kind", ["Profiles", "Asymmetry", "Lengths", "Connectome"])

@@ -20,6 +20,7 @@ from ....maps.resection import RESEARCH_ONLY, resection
 from ....maps.scalar_maps import ScalarMap
 from ....model.regions import Region
 from ....streamlines.tractogram import Tractogram
+from ...words import plural
 from .maps import Counter
 from .outputs import Shown
 
@@ -120,4 +121,9 @@ def _resections(lines: Named, cavity: Sequence[Region], counter: Counter) -> Sho
 def _connectome(lines: Named, labels: Any, grid: Grid, counter: Counter) -> Shown:
     chunks = chain.from_iterable(counter.over(tractogram) for _, tractogram in lines)
     found = connectome(chunks, labels, grid)
-    return Shown(found.counts_table, "connectome", partial(plots.plot_connectome, found))
+    n = found.n_assigned + found.n_unassigned
+    note = f"Labels on both sides: {found.n_assigned:,} of {plural(n, 'streamline')}."
+    if not found.n_assigned:
+        note += " Choose labels that lie where they end, such as those of the cortex."
+    draw = partial(plots.plot_connectome, found) if found.n_assigned else None
+    return Shown(found.counts_table, "connectome", draw, note=note)

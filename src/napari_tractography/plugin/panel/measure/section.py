@@ -177,7 +177,7 @@ class MeasureSection(QWidget):  # type: ignore[misc]
             shown = [bundle.tractogram for bundle in self._bundles()]
             is_stale = list(map(id, shown)) != list(map(id, self._measured))
             if is_stale or self.note.text() == STALE:
-                show_text(self.note, STALE if is_stale else "")
+                show_text(self.note, STALE if is_stale else self.shown.note)
         if self.isVisible():
             lengths, least, most = self._lengths()
             self.histogram.show_lengths(lengths, least, most, self.session.space.unit)
