@@ -85,7 +85,7 @@ def _write_by_reason(options: argparse.Namespace) -> int:
         raise InvalidParameterError("--by-reason counts ends; leave out --weights and --at-least.")
     grid = load_grid(options.template)
     ends = ends_by_reason(options.tractogram, grid)
-    ending = ending_of(Path(options.out), written_volume_endings(), "a volume")
+    ending = ending_of(Path(options.out), written_volume_endings(), "a volume to write")
     stem = options.out[: -len(ending)]
     paths = [f"{stem}_{reason.name}{ending}" for reason in ends]
     check_apart(*paths, read=(options.tractogram, options.template))

@@ -46,15 +46,15 @@ def dropped_after(given_up: threading.Event) -> Iterator[None]:
 def ending_of(path: Path, known: Iterable[str], what: str) -> str:
     """Return which of the `known` endings a file name has, longest first, in any case.
 
-    Raises FileError when it has none of them; `what` says what was looked for ("a volume").
+    Raises FileError when it has none of them; `what` says what was looked for: "a volume", or
+    "a volume to write".
     """
     endings = tuple(known)
     for ending in sorted(endings, key=len, reverse=True):
         if path.name.lower().endswith(ending):
             return ending
-    raise FileError(
-        f"{path} does not end like {what}; use one of {', '.join(endings)} or convert it first."
-    )
+    other = "" if what.endswith(" to write") else " or convert it first"
+    raise FileError(f"{path} does not end like {what}; use one of {', '.join(endings)}{other}.")
 
 
 def at_home(path: str | PathLike[str]) -> Path:

@@ -52,7 +52,7 @@ def check_plot_target(path: str | PathLike[str]) -> None:
     Raises FileError when the ending is unknown or the folder is missing or cannot be written.
     """
     figure()
-    ending_of(Path(path), ENDINGS, "a plot")
+    ending_of(Path(path), ENDINGS, "a plot to write")
     check_writable(path)
 
 
@@ -61,7 +61,7 @@ def save_plot(plot: Figure, path: str | PathLike[str]) -> None:
 
     Raises FileError when the ending is unknown or the file cannot be written.
     """
-    ending = ending_of(Path(path), ENDINGS, "a plot")
+    ending = ending_of(Path(path), ENDINGS, "a plot to write")
     drawn = BytesIO()  # as Matplotlib ends with an error of its own where a disk is full
     plot.savefig(drawn, dpi=DPI, format=ending[1:])
     with written_whole(path) as temporary:

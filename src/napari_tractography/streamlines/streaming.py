@@ -169,7 +169,7 @@ def save_chunks(
             f"The chunks are of type {type(chunks).__name__}; give what iter_track returns."
         )
     target = at_home(path)
-    ending = ending_of(target, tractogram_endings(), "a tractogram")
+    ending = ending_of(target, tractogram_endings(), "a tractogram to write")
     check_points(dtype, ending, tolerance_mm)
     grid = grid_of(reference, target)
     if grid is None and written_tractogram_format(target).needs_grid:
