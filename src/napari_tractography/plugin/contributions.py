@@ -13,7 +13,13 @@ from napari.layers import Image, Labels, Layer, Tracks
 from numpy.typing import NDArray
 from qtpy.QtCore import QTimer
 
-from ..errors import FileError, InvalidTractogramError, TractographyError
+from ..errors import (
+    AmbiguousKindError,
+    FileError,
+    InvalidFodError,
+    InvalidTractogramError,
+    TractographyError,
+)
 from ..files.formats import default_ending, volume_format
 from ..files.tissue_files import load_tissues
 from ..files.tractograms import read_streamlines
@@ -24,7 +30,7 @@ from ..model.phantoms import make_phantom
 from ..model.tissues import N_TISSUES
 from ..recipes.project import is_project
 from ..streamlines.tractogram import Tractogram, as_read
-from .layers.fod_opening import FOD_KEY
+from .layers.fod_opening import FOD_KEY, why_refused
 from .layers.sources.image_layers import PHANTOM_KEY
 from .layers.sources.tracks_layers import tractogram_of_tracks
 from .layers.tissue_layers import tissue_layer_data
@@ -168,7 +174,10 @@ def _each(read: Callable[[str], LayerData]) -> Reader:
 
 
 def _fod_layer(path: str) -> LayerData:
-    data = open_fod(path, napari.current_viewer())
+    try:
+        data = open_fod(path, napari.current_viewer())
+    except AmbiguousKindError as error:
+        raise InvalidFodError(why_refused(error)) from error
     _show_streamlines_on(data[1]["metadata"][FOD_KEY].grid)
     _keep_below(data, Image)
     return data

@@ -197,12 +197,18 @@ class FodOpening:
             for layer in self.layers():
                 self.viewer.layers.remove(layer)
             if isinstance(error, TractographyError) and not is_refused:
-                show_error(str(error))
+                show_error(why_refused(error))
         self.ended.emit(self)
 
     def _mention_invalid_voxels(self) -> None:
         if self.fod is not None and self.fod.n_invalid_voxels:
             show_info(self.fod.invalid_voxels_message)
+
+
+def why_refused(error: TractographyError) -> str:
+    """Return why a file is not opened by napari, which asks nothing, as a person reads it."""
+    question = getattr(error, "question", "")  # of one that could be read all the same
+    return f"{question.removesuffix('.')} with Open... in the panel." if question else str(error)
 
 
 def as_held(fod: Fod, sha256: str) -> Fod:

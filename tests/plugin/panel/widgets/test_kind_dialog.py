@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from hands import WAIT_MS, click_in_the_dialog
 
+from napari_tractography.errors import InvalidFodError
 from napari_tractography.files import fods
 from napari_tractography.plugin.layers import fod_opening as opening
 
@@ -72,3 +73,25 @@ def test_the_window_does_not_wait_for_what_the_volumes_are(
     assert panel.session.fod.lmax == 2
     assert len(panel.viewer.layers) == 1
     assert notes == []
+
+
+@pytest.mark.parametrize("wait_seconds", [60.0, 0.0], ids=["small", "large"])
+def test_a_file_that_napari_opens_is_refused_with_what_asks(
+    open_window: Any,
+    series: Path,
+    qtbot: Any,
+    monkeypatch: Any,
+    notes: list[str],
+    wait_seconds: Any,
+) -> None:
+    monkeypatch.setattr(opening, "WAIT_SECONDS", wait_seconds)
+    viewer = open_window().viewer
+    said = "or read it all the same with Open... in the panel."
+    if wait_seconds:
+        with pytest.raises(InvalidFodError, match=said):
+            viewer.open(series, plugin="napari-tractography")
+    else:
+        viewer.open(series, plugin="napari-tractography")
+        qtbot.waitUntil(lambda: bool(notes), timeout=WAIT_MS)
+        assert notes[0].endswith(said)
+    assert len(viewer.layers) == 0
