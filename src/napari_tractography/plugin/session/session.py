@@ -769,17 +769,17 @@ class Session:
         self.document.amend(acts.choose(values))
         self.tracking.parameters()
 
-    def set_style(self, label: str, style: Mapping[str, Any]) -> None:
+    def set_style(self, label: str, style: Mapping[str, Any], value: str = "") -> None:
         """Let the streamlines of the active bundle look otherwise, as the Display section says.
 
-        The label is that of what was set.
+        The label is that of what was set, and the value, where it is a word, to what.
         """
         if self._is_showing:
             return  # a layer is being given what the document says
         is_colour = bool(style.get("colour")) and label == "Colour"
         colour = style["colour"] if is_colour else self.state.colour
         change = acts.change(style=dict(style), colour=colour)
-        self.document.act(label, change, key=("style", label))
+        self.document.act(f"{label} {value}".rstrip(), change, key=("style", label))
 
     def colour_each(self, mode: str) -> None:
         """Colour all bundles in one mode, such as each in a colour of its own."""

@@ -62,6 +62,13 @@ def control(appearance, name):
     return next(c for c in appearance.controls if c.name == name)
 
 
+def test_undo_names_what_was_chosen(appearance, session):
+    control(appearance, "colour_by").value = "length"
+    assert session.document.last == "Colour by length"
+    control(appearance, "opacity").value = 0.5
+    assert session.document.last == "Opacity"
+
+
 def test_samples_are_linear_and_in_place_in_an_oblique_volume(session):
     """A ramp is its own linear interpolation: 6 t + 1 along the diagonal."""
     layer = session.viewer.layers[0]

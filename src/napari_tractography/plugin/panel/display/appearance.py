@@ -254,7 +254,9 @@ class AppearanceSection(QWidget):  # type: ignore[misc]
         """Give the streamlines of the active bundle what a person has set."""
         if not self._is_showing:
             self.apply()
-            self.session.set_style(str(control.label).partition(" (")[0], self.style)
+            is_choice = isinstance(control.value, str) and control.name != "colour"
+            value = control.value if is_choice else ""
+            self.session.set_style(str(control.label).partition(" (")[0], self.style, value)
 
     def apply(self) -> None:
         layer = self.session.streamlines_layer
