@@ -13,6 +13,7 @@ from napari.utils import notifications
 from napari.utils.notifications import NotificationSeverity
 
 from ..errors import TractographyError
+from .words import labelled
 
 ROOT = re.compile(r"(/|[A-Za-z]:[\\/])")  # that a path from the root begins with
 ENDS = re.compile(r"(?=[\s:;,]|\.?$)")  # where a path in a sentence may end
@@ -24,12 +25,12 @@ class Told(str):
 
 def show_error(text: str) -> None:
     """Show why something could not be done."""
-    notifications.show_error(Told(reason_first(text)))
+    notifications.show_error(Told(labelled(reason_first(text))))
 
 
 def show_warning(text: str) -> None:
     """Show what a person should know of what was done."""
-    notifications.show_warning(Told(reason_first(text)))
+    notifications.show_warning(Told(labelled(reason_first(text))))
 
 
 def reason_first(text: str) -> str:

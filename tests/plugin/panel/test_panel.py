@@ -335,11 +335,11 @@ def test_parameters_that_contradict_each_other(
     panel = open_model(cross)
     panel.session.add_seeds_mm(MIDDLE)
     set_values(panel.tracking.controls, {"min_length_mm": 90.0})
-    assert "min_length_mm = 90 mm exceeds max_length_mm = 80 mm" in panel.results.label.text()
+    assert "Minimum length = 90 mm exceeds Maximum length = 80 mm" in panel.results.label.text()
     assert notes == []
     press_run(panel)
     assert len(notes) == 1
-    assert "min_length_mm = 90 mm" in notes[0]
+    assert "Minimum length = 90 mm" in notes[0]
     assert panel.runs.current is None
 
 

@@ -28,7 +28,7 @@ from ..session.runs import Run
 from ..session.session import Session
 from ..streamlines.layer import Streamlines
 from ..timers import delayed, repeated
-from ..words import in_words, plural
+from ..words import in_words, labelled, plural
 from .widgets.layout import LINK, keep_room, stack, wrapped
 
 PROGRESS_STEPS = 1000
@@ -178,7 +178,7 @@ class Results(QWidget):  # type: ignore[misc]
         """Show a text until the run that it is of, or the problem, is over."""
         if self._before is None:
             self._before = self.label.text()
-        self._set_text(text)
+        self._set_text(labelled(text))
 
     def show_problem(self, bundle: OpenBundle, message: str) -> None:
         """Say why a bundle was not tracked: for now, or when it becomes active."""
@@ -186,7 +186,7 @@ class Results(QWidget):  # type: ignore[misc]
             self.show_for_now(message)
         else:
             known = bundle.state.summary or bundle_summary(bundle)
-            bundle.amend(summary="<br>".join(filter(None, [html.escape(message), known])))
+            bundle.amend(summary="<br>".join(filter(None, [html.escape(labelled(message)), known])))
 
     def show_lasting(self) -> None:
         """Show the text that was there before one for now."""

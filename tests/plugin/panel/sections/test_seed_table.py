@@ -164,7 +164,24 @@ def test_a_value_that_a_console_made_impossible_is_told(
     panel.session.add_seeds_mm(PLACES)
     panel.session.seeds.layer.features = {"radius_mm": [1.0, -3.0, 2.0]}
     panel.run_button.click()
-    assert notes == ["error: radius_mm = -3 mm is out of range; choose 0 to 500 mm."]
+    assert notes == ["error: Seed radius = -3 mm is out of range; choose 0 to 500 mm."]
+
+
+def test_what_is_refused_is_told_by_the_labels_of_the_panel(
+    open_model: Any, cross: Any, notes: list[str]
+) -> None:
+    """And not by the names that Python has for it."""
+    panel = open_model(cross)
+    panel.session.add_seeds_mm(PLACES)
+    model = panel.seeds.table.model()
+    model.setData(model.index(0, 1), "many")
+    assert notes == ["warning: Streamlines per seed must be a whole number, not 'many'."]
+    panel.set_parameters(step_mm=3.0)
+    next(c for c in panel.tracking.controls if c.name == "max_length_mm").value = 2.0
+    said = "Maximum length = 2 mm is shorter than one step of 3 mm; "
+    assert panel.results.label.text().startswith(said)
+    panel.run_button.click()
+    assert notes[-1].startswith(f"error: {said}")
 
 
 def test_what_is_missing_to_start_from_is_the_next_step(open_model: Any) -> None:
