@@ -8,6 +8,8 @@ import pytest
 
 import napari_tractography as nt
 from napari_tractography.cli import main
+from napari_tractography.errors import FileError
+from napari_tractography.files.weights import save_weights
 from napari_tractography.recipes.edits import Edit
 from napari_tractography.recipes.recipe import Recipe
 from napari_tractography.recipes.sources import FodSource, SeedSource
@@ -69,6 +71,57 @@ def test_what_is_read_is_not_written_over(
     (line,) = capsys.readouterr().err.splitlines()
     assert f"{words[-1]} is read, and would be overwritten; give the output another name." in line
     assert {path: path.read_bytes() for path in folder.iterdir() if path.is_file()} == before
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        pytest.param(["measure", "two.tck", "-o", "one.tck"], id="measures"),
+        pytest.param(["profile", "two.tck", "fa.nii", "-o", "one.tck"], id="a profile"),
+        pytest.param(["connectome", "two.tck", "labels.nii.gz", "-o", "one.tck"], id="counts"),
+        pytest.param(["resect", "two.tck", "--cavity", "0,0,0,1", "-o", "one.tck"], id="losses"),
+        pytest.param(["sweep", "a.json", "--vary", "step=1,2", "-o", "one.tck"], id="a sweep"),
+        pytest.param(["cohort", "a.json", "--fod", "fod.nii.gz", "--table", "fa.nii"], id="cohort"),
+        pytest.param(
+            ["select", "two.tck", "-o", "s.tck", "--weights", "w.txt", "--out-weights", "one.tck"],
+            id="weights",
+        ),
+        pytest.param(
+            [
+                *("replay", "a.json", "--fod", "*.nii.gz", "-o", "{subject}.tck"),
+                *("--table", "one.tck"),
+            ],
+            id="subjects",
+        ),
+    ],
+)
+def test_text_is_not_written_over_streamlines_and_volumes(
+    folder: Path, capsys: pytest.CaptureFixture[str], words: list[str]
+) -> None:
+    """A shell makes `-o one.tck` and inputs of `measure -o *.tck`."""
+    fod, seeds = FodSource.file("fod.nii.gz", hashed=False), SeedSource("fod", 5, 0)
+    Recipe(fod=fod, seeds=(seeds,)).save("a.json")
+    for name in ("one.tck", "fa.nii"):
+        Path(name).write_bytes(b"kept")
+    nt.Tractogram.from_streamlines([[(0, 0, 0), (1, 1, 1)]]).save("two.tck")
+    assert main(words) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert f"{words[-1]} ends like streamlines or a volume, but text is to be written" in line
+    assert {Path(name).read_bytes() for name in ("one.tck", "fa.nii")} == {b"kept"}
+    assert not Path("s.tck").exists()
+
+
+def test_recipes_projects_and_weights_have_names_of_text(folder: Path) -> None:
+    fod, seeds = FodSource.file("fod.nii.gz", hashed=False), SeedSource("fod", 5, 0)
+    wanted = folder / "bundle.trk"
+    for save in (
+        Recipe(fod=fod, seeds=(seeds,)).save,
+        nt.Project().save,
+        lambda path: save_weights([1.0], path),
+    ):
+        with pytest.raises(FileError, match="ends like streamlines or a volume"):
+            save(wanted)
+        assert not wanted.exists()
 
 
 def test_a_project_is_not_replayed_over_a_file_of_its_bundles(

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 from ..errors import FileError, InvalidParameterError
-from ..files.formats import listed, written_volume_endings
+from ..files.formats import check_text_name, listed, written_volume_endings
 from ..files.subjects import SUBJECT, is_pattern
 from .flags import add_execution, add_path, add_warp, execution_of, warp_source
 from .progress import progress_line
@@ -108,6 +108,7 @@ def run(options: argparse.Namespace) -> int:
         raise InvalidParameterError(
             f"--fod {patterns[0]} is a pattern beside other FODs; give one pattern alone, or files."
         )
+    check_text_name(options.table)
     check_writable(options.table)
     for path in filter(None, (options.map, options.error)):
         check_volume_target(path)

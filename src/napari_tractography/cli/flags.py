@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from ..errors import FileError, InvalidParameterError, InvalidSeedsError, InvalidTractogramError
 from ..fields.readings import AUTO, AXES, BASES, CHOICES, FRAMES, TENSOR_ORDERS
 from ..files.formats import (
+    check_text_name,
     fod_endings,
     has_ending,
     listed,
@@ -274,6 +275,8 @@ def check_outputs(
 
         check_plot_target(plot)
     check_apart(*tables, *volumes, *plots, read=read)
+    for table in filter(None, tables):
+        check_text_name(table)
 
 
 def add_execution(parser: argparse.ArgumentParser) -> None:

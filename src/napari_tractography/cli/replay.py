@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from ..errors import FileError, InvalidParameterError, InvalidSeedsError, TractographyError
 from ..files.formats import (
+    check_text_name,
     default_ending,
     grid_endings,
     listed,
@@ -174,6 +175,7 @@ def _replay_subjects(options: argparse.Namespace, execution: Execution) -> int:
             else "-o is missing"
         )
         raise FileError(f'{wrong}; give a name with {SUBJECT} in it, such as "{SUBJECT}/tracts".')
+    check_text_name(options.table)
     check_writable(options.table)
     if is_project(options.recipe):
         ending = _format_of(options)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..errors import FileError, InvalidParameterError, InvalidTractogramError
-from ..files.formats import grid_endings, listed, written_tractogram_format
+from ..files.formats import check_text_name, grid_endings, listed, written_tractogram_format
 from .flags import (
     add_data_beside,
     add_path,
@@ -115,6 +115,8 @@ def run(options: argparse.Namespace) -> int:
     if options.data_beside and written_tractogram_format(options.out).write_beside is not None:
         beside = Path(options.out).with_suffix(".weights.txt")
     check_apart(options.out, options.out_weights, beside, read=(*read, *options.warp))
+    if options.out_weights:
+        check_text_name(options.out_weights)
     for flag, value in (
         ("--out-weights", options.out_weights), ("--min-weight", least)
     ):  # fmt: skip

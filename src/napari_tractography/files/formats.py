@@ -149,6 +149,18 @@ def has_ending(path: str | PathLike[str], endings: Iterable[str]) -> bool:
     return str(path).lower().endswith(tuple(endings))
 
 
+def check_text_name(path: str | PathLike[str]) -> None:
+    """Refuse a name of streamlines or of a volume for a file of text.
+
+    A shell makes the name of a file that shall be kept of `-o *.tck`. Raises FileError.
+    """
+    if has_ending(path, (*read_tractogram_endings(), *volume_endings())):
+        raise FileError(
+            f"{path} ends like streamlines or a volume, but text is to be written there; give "
+            "another name, which ends in .csv, .txt or .json."
+        )
+
+
 def dialog_filter(what: str, endings: Iterable[str]) -> str:
     """Return the filter of a file dialog: "Tractogram (*.tck *.trk)"."""
     return f"{what} ({' '.join(f'*{ending}' for ending in endings)})"

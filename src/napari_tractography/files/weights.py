@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from ..errors import FileError, InvalidTractogramError
 from ..runtime.arrays import real_numbers
 from .damage import telling
-from .formats import has_ending, read_tractogram_endings, tractogram_format
+from .formats import check_text_name, has_ending, read_tractogram_endings, tractogram_format
 from .paths import existing_file, explained, written_whole
 from .sequences import named_value, named_values
 from .text import text_of
@@ -131,8 +131,9 @@ def columns_of(path: str | PathLike[str]) -> list[str]:
 def save_weights(weights: ArrayLike, path: str | PathLike[str]) -> None:
     """Write weights as text, one a line, whole or not at all; MRtrix3 reads it.
 
-    Raises FileError when it cannot be written.
+    Raises FileError when it cannot be written, or its name is that of streamlines or of a volume.
     """
+    check_text_name(path)
     values = np.asarray(weights, dtype=np.float32)
     with written_whole(path) as temporary:
         np.savetxt(temporary, values, fmt="%.9g")  # enough digits for every float32

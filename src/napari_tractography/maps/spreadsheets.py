@@ -15,6 +15,7 @@ from os import PathLike
 import numpy as np
 from numpy.typing import NDArray
 
+from ..files.formats import check_text_name
 from ..files.paths import written_whole
 from .bundle_measures import BundleMeasures, asymmetry, sides
 from .profiles import Profile
@@ -44,8 +45,9 @@ class Table:
         """Write the table as CSV, whole or not at all.
 
         UTF-8, but for names of files that are not: these have their own bytes. Raises FileError
-        when the file cannot be written.
+        when the file cannot be written, or its name is that of streamlines or of a volume.
         """
+        check_text_name(path)
         with written_whole(path) as temporary:
             temporary.write_text(self.text(), "utf-8", "surrogateescape", newline="\n")
 

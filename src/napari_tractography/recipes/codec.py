@@ -19,6 +19,7 @@ import numpy as np
 
 from ..errors import FileError, InvalidParameterError
 from ..files.damage import readable
+from ..files.formats import check_text_name
 from ..files.paths import existing_file, explained, written_whole
 
 FORMAT = "napari-tractography recipe"
@@ -46,8 +47,9 @@ class _MismatchError(Exception):
 def write_json(content: Any, path: str | PathLike[str]) -> None:
     """Write plain values as JSON, whole or not at all.
 
-    Raises FileError when it cannot be written.
+    Raises FileError when it cannot be written, or its name is that of streamlines or of a volume.
     """
+    check_text_name(path)
     with written_whole(path) as temporary:
         temporary.write_text(json.dumps(content, indent=1) + "\n", "utf-8")
 
