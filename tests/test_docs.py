@@ -11,7 +11,7 @@ import subprocess
 import sys
 import tomllib
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
 from types import ModuleType
@@ -27,6 +27,9 @@ from scipy.stats import chisquare
 
 import napari_tractography as nt
 from napari_tractography.cli import main
+from napari_tractography.cli.command import make_parser
+from napari_tractography.cli.track import chosen_parameters
+from napari_tractography.model.phantoms import make_phantom
 from napari_tractography.recipes.codec import FORMAT_VERSION
 from napari_tractography.tracking import devices
 
@@ -438,6 +441,19 @@ def test_the_page_on_files_names_the_format_of_recipes() -> None:
     text = (DOCS / "files.md").read_text("utf-8")
     last = FORMAT_VERSION - 1
     assert f"Recipes have format {FORMAT_VERSION}; formats 1 to {last} are read, too." in text
+
+
+def test_what_tckgens_page_gives_for_ifod1_is_its_chain() -> None:
+    """Nothing but the cone and the floor decides which directions are drawn."""
+    found = re.search(r"^\| `iFOD1` \| `([^`]*)`", (DOCS / "tckgen.md").read_text("utf-8"), re.M)
+    assert found is not None
+    words = ["track", "fod.mif", "-o", "out.tck", *found[1].split()]
+    chosen = chosen_parameters(make_parser().parse_args(words))
+    fod = make_phantom("cross", lmax=4)
+    seeds = nt.Seeds.from_fod(fod, 20)
+    named = nt.TrackingParameters.for_fod(fod, **chosen)
+    plain = replace(named, look_ahead_mm=0.0, lobe_deg=0.0, min_roundness=0.0)
+    assert nt.track(fod, seeds, named).digest() == nt.track(fod, seeds, plain).digest()
 
 
 def test_every_picture_is_made_by_a_script_and_shown() -> None:
