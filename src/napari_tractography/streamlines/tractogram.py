@@ -629,8 +629,8 @@ def load_tractogram(path: str | PathLike[str]) -> Tractogram:
     Parameters
     ----------
     path : path-like
-        .tck, .trk, .tck.gz, .trk.gz, .trx or legacy .vtk (ASCII or binary; coordinates are taken
-        as RAS+ mm).
+        .tck, .trk, .tck.gz, .trk.gz, .trx, legacy .vtk (ASCII or binary) or .vtp, of which the
+        last two are RAS+ mm but where they say that they are LPS+.
 
     Returns
     -------
