@@ -95,7 +95,10 @@ def test_what_is_wrong_is_said_and_nothing_is_written(
 
 
 def test_select_takes_what_another_file_holds_or_does_not(
-    folder: Path, track: Track, capsys: pytest.CaptureFixture[str]
+    folder: Path,
+    track: Track,
+    capsys: pytest.CaptureFixture[str],
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     assert track() == 0
     whole = nt.load_tractogram("b.tck")
@@ -108,5 +111,29 @@ def test_select_takes_what_another_file_holds_or_does_not(
     assert main(["select", "b.tck", "-o", "both.tck", *words]) == 0
     assert nt.load_tractogram("both.tck").digest() == whole[2:5].digest()
     assert f"3 of {n} streamlines taken" in capsys.readouterr().out
+    assert not caplog.messages
     assert main(["select", "some.tck", "-o", "none.tck", "--not-in", "b.tck"]) == 2
+    assert not Path("none.tck").exists()
+
+
+def test_two_files_that_have_no_streamline_in_common_are_told(
+    folder: Path,
+    track: Track,
+    capsys: pytest.CaptureFixture[str],
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """A .trk file rounds: all streamlines would be those that it does not hold."""
+    assert track() == 0
+    nt.load_tractogram("b.tck")[2:5].save("some.trk", reference=nt.load_fod("fod.nii.gz"))
+    capsys.readouterr()
+    caplog.clear()
+    told = (
+        "b.tck and some.trk have no streamline in common, to the last bit of its points, which "
+        ".trk files and float16 round; where they hold the same, take files of one format."
+    )
+    assert main(["select", "b.tck", "-o", "rest.tck", "--not-in", "some.trk"]) == 0
+    assert caplog.messages == [told]
+    assert main(["select", "b.tck", "-o", "none.tck", "--also-in", "some.trk"]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert told in line
     assert not Path("none.tck").exists()

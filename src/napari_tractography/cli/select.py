@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import logging
 import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..errors import FileError, InvalidParameterError, InvalidTractogramError
+from ..files.description import FLOAT16
 from ..files.formats import check_text_name, grid_endings, listed, written_tractogram_format
 from .flags import (
     add_data_beside,
@@ -28,6 +30,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from ..streamlines.tractogram import Tractogram
+
+logger = logging.getLogger(__name__)
 
 ROLES = {
     "include": "streamlines that pass here; may be repeated",
@@ -76,6 +80,21 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     add_path(parser, "--out-weights", "OUT.txt", "weights of the streamlines taken, to write")
     add_warp(parser, "take the streamlines of the space of FILE, which are left, to the other")
     add_data_beside(parser)
+
+
+def _tell_apart(path: str, other: str, *, is_wanted: bool) -> None:
+    """Say that two files have no streamline in common, which may be their formats' doing.
+
+    Raises InvalidTractogramError where only what they have in common is wanted.
+    """
+    apart = (
+        f"{path} and {other} have no streamline in common, to the last bit of its points, which "
+        f"{listed(grid_endings())} files and {FLOAT16} round; where they hold the same, take files "
+        "of one format"
+    )
+    if is_wanted:
+        raise InvalidTractogramError(f"{apart}. Nothing was written.")
+    logger.warning("%s.", apart)
 
 
 def _in_groups(tractogram: Tractogram, names: Sequence[str], path: str) -> NDArray[np.int64]:
@@ -136,7 +155,11 @@ def run(options: argparse.Namespace) -> int:
         among = tractogram[_in_groups(tractogram, options.group, options.tractogram)]
     for path, is_wanted in zip(others, (True, False), strict=True):
         if path is not None:
-            among = among[among.found_in(load_streamlines(path, None)) == is_wanted]
+            other = load_streamlines(path, None)
+            common = among.found_in(other)
+            if not common.any() and not tractogram.found_in(other).any():
+                _tell_apart(options.tractogram, path, is_wanted=is_wanted)
+            among = among[common == is_wanted]
     chosen = among.select(
         regions=regions,
         include_rule=options.include_rule,
