@@ -155,6 +155,7 @@ def test_any_affine_is_read_rightly(linear: NDArray[np.float64]) -> None:
     fod = make_phantom("arcs", affine=affine, lmax=4)
     found = coherence(fod)
     assert found.fits
+    assert str(found.best.deficit) == "0.0"  # and not -0.0, which the command would print
     assert all(r.basis == "tournier07" and r.axes == "+x+y+z" for r in found.ambiguous)
     flipped = coherence(Fod(fod.coefficients * _flip_signs(fod.lmax, "x"), fod.grid))
     assert not flipped.fits

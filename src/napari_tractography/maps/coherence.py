@@ -253,7 +253,7 @@ class _Scores:
         varied = self.without[:, best, None] - self.without
         errors = np.sqrt((n - 1) * varied.var(axis=0))
         many = np.where(short > RESOLUTION, short / np.maximum(errors, RESOLUTION), 0.0)
-        as_known = -ndtri(stdtr(n - 1, -many))
+        as_known = 0.0 - ndtri(stdtr(n - 1, -many))  # of the best 0.0, not -0.0
         return np.asarray(np.where(np.isfinite(as_known), as_known, many))  # else beyond doubt
 
 
