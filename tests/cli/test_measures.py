@@ -196,7 +196,9 @@ def test_mask_of_a_bundle_by_a_sum_of_weights(
     [
         pytest.param(["measure", "no.tck"], "no.tck does not exist", id="missing"),
         pytest.param(["measure", "b.tck", "b.tck"], "given twice", id="twice"),
-        pytest.param(["measure", "b.tck", "--asymmetry", "a.csv"], "left and a right", id="no pair"),
+        pytest.param(
+            ["measure", "b.tck", "--asymmetry", "a.csv"], "left and a right", id="no pair"
+        ),
         pytest.param(["profile", "b.tck", "fa.nii.gz", "-o", "p.csv", "-n", "1"], "n = 1", id="n"),
         pytest.param(
             ["profile", "b.tck", "fa.nii.gz", "-o", "p.csv", "--plot", "p.jpeg"],

@@ -67,7 +67,9 @@ def test_it_gives_what_the_library_gives(dialog, qtbot, monkeypatch, tmp_path):
 
 
 def test_what_went_wrong_is_said_in_the_dialog_until_it_is_tracked_again(dialog, qtbot, notes):
-    dialog.request = replace(dialog.request, seeding=replace(dialog.request.seeding, counts=np.array([3])))
+    dialog.request = replace(
+        dialog.request, seeding=replace(dialog.request.seeding, counts=np.array([3]))
+    )
     tracked(dialog, qtbot)
     said = "3 seeds are too few for standard errors; give at least 20."
     assert notes == [f"error: {said}"]
