@@ -10,7 +10,7 @@ import nibabel as nib
 import numpy as np
 import pytest
 from hands import WAIT_MS, save_fod
-from napari.layers import Labels, Layer
+from napari.layers import Image, Labels, Layer
 
 from napari_tractography.plugin.layers.volume_layers import fod_layers, mask_layer_data
 from napari_tractography.recipes import volume_sources as volumes
@@ -125,3 +125,28 @@ def test_voxels_that_a_script_changes_in_place_are_unsaved(
     panel.viewer.layers.remove(layer)
     keeper.compare_voxels()
     assert keeper.has_unsaved == (as_what == "region")  # which that removes
+
+
+@pytest.mark.parametrize("how", ["project", "Open..."])
+def test_an_fod_that_comes_later_hides_nothing(
+    open_model: Any, cross: Any, qtbot: Any, tmp_path: Path, how: str
+) -> None:
+    path = save_fod(cross, tmp_path / "fod.nii.gz")
+    first = open_model()
+    first.data.add_fod(path)
+    first.session.add_seeds_mm(np.zeros((1, 3)))
+    assert first.project.save(tmp_path / "one.tracts.json")
+    panel = open_model(cross)
+    panel.session.add_seeds_mm(np.zeros((1, 3)))
+    panel.session.regions.add_painting()
+    if how == "project":
+        assert panel.project.open_project(tmp_path / "one.tracts.json")
+        qtbot.waitUntil(lambda: panel.project.opening is None, timeout=WAIT_MS)
+        panel.session.regions.add_painting()
+    else:
+        panel.data.add_fod(path)
+    layers = list(panel.viewer.layers)
+    images, others = layers[:2], layers[2:]
+    assert all(isinstance(layer, Image) for layer in images)
+    assert panel.session.seeds.layer in others
+    assert not any(isinstance(layer, Image) for layer in others)

@@ -11,11 +11,12 @@ from functools import cache, cached_property
 from itertools import combinations
 from typing import Any
 
-from napari.layers import Layer, Points, Surface
+from napari.layers import Image, Layer, Points, Surface
 
 from ..notices import show_warning
 from ..space.display import DisplaySpace, set_units
 from ..space.extent import forget_extent, on_slices
+from ..space.layer_list import index_of_lowest
 from ..streamlines.layer import Streamlines
 
 LEAST_PIXELS = 2  # of a point on the canvas, napari's own
@@ -158,3 +159,13 @@ def is_in_front(layer: Layer) -> bool:
 def is_above_volumes(layer: Layer) -> bool:
     """Return whether a layer stays above volumes, glyphs and regions of labels."""
     return isinstance(layer, Streamlines) or is_in_front(layer)
+
+
+def index_of_volume(layers: Any, layer: Layer) -> int:
+    """Return where a volume is inserted, so that it hides nothing.
+
+    An image goes below all but images; others stay below streamlines, seeds and spheres.
+    """
+    if isinstance(layer, Image):
+        return index_of_lowest(layers, lambda other: not isinstance(other, Image))
+    return index_of_lowest(layers, is_above_volumes)

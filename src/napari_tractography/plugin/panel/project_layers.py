@@ -22,6 +22,7 @@ from ...recipes.sources import FodSource
 from ...recipes.volume_sources import VolumeSource, located
 from ..export.layer_files import PATH_KEY, SOURCE_KEY, image_source, is_of_image, path_of
 from ..layers.fod_opening import as_held
+from ..layers.on_volume import index_of_volume
 from ..layers.sources.image_layers import KEY_KEY, PHANTOM_KEY, image_layer, settings_of
 from ..layers.tissue_layers import shown_tissues, tissue_layer_data, tissue_layers
 from ..layers.volume_layers import (
@@ -78,7 +79,8 @@ class ProjectLayers:
         elif source.path:
             layer.metadata[PATH_KEY] = source.path
             layer.metadata[SHA256_KEY] = found.sha256
-        return self.viewer.add_layer(layer)
+        self.viewer.layers.insert(index_of_volume(self.viewer.layers, layer), layer)
+        return layer
 
     def _image_layer(self, fod: Fod, source: FodSource, reading: ImageReading) -> Layer:
         """Return a layer of an image, of an OME-Zarr one with its coarser levels."""

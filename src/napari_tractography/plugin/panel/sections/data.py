@@ -20,7 +20,7 @@ from ....files.volume_files import load_volume, voxels_inside
 from ...document import LayerRef
 from ...export.layer_files import PATH_KEY
 from ...layers.fod_opening import FodOpening
-from ...layers.on_volume import is_above_volumes
+from ...layers.on_volume import index_of_volume
 from ...layers.sources.image_layers import image_layers, settings_of, take_image
 from ...layers.sources.vectors_layers import fod_of_vectors, vectors_layers
 from ...layers.volume_layers import (
@@ -36,7 +36,7 @@ from ...listening import Listening
 from ...notices import show_error
 from ...session.session import Session
 from ...space.display import says_sides
-from ...space.layer_list import index_of_lowest, insert_beside
+from ...space.layer_list import insert_beside
 from ..widgets.alignment import Alignment
 from ..widgets.busy_dialog import errors_shown, wait_for
 from ..widgets.controls import form, layer_choice, offer_layers
@@ -195,7 +195,7 @@ class DataSection(QWidget):  # type: ignore[misc]
         layer = Layer.create(*layer_data)
         layer.metadata[PATH_KEY] = str(path)
         layers = self.session.viewer.layers
-        layers.insert(index_of_lowest(layers, is_above_volumes), layer)  # it would hide the others
+        layers.insert(index_of_volume(layers, layer), layer)
         return layer
 
     def _open_fod(self) -> None:
