@@ -150,7 +150,7 @@ def read_json(file: Path) -> Any:
                 # Windows' editors put a mark first.
                 content = json.loads(file.read_text("utf-8-sig"))
         except (ValueError, RecursionError) as error:
-            raise FileError(f"{file} is no JSON ({error}); give a recipe.") from None
+            raise FileError(f"{file} is no JSON ({error}); give a recipe or a project.") from None
     return content.get(IN_SIDECAR, content) if isinstance(content, dict) else content
 
 

@@ -706,6 +706,15 @@ def test_a_bundle_that_comes_back_without_streamlines_says_why(
     assert notes[-1] == ("info: 1 of 1 bundle has the digest that was saved; 1 saved without one.")
 
 
+def test_a_damaged_project_is_to_be_replaced_by_a_project(
+    open_model: Any, tmp_path: Path, notes: list[str]
+) -> None:
+    (tmp_path / "one.tracts.json").write_text('{"x":')
+    assert not open_model().project.open_project(tmp_path / "one.tracts.json")
+    assert "is no JSON" in notes[0]
+    assert "give a recipe or a project" in notes[0]
+
+
 def test_an_fod_that_is_closed_and_opened_again_leaves_nothing_unsaved(
     study: Any, tmp_path: Path
 ) -> None:
