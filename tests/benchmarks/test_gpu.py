@@ -592,7 +592,7 @@ def test_a_step_takes_as_many_instructions_as_it_did(modules, interpolation, n_i
     work = model.work_a_step(make_plan(TrackingInput(fod, seeds, parameters), on_gpu=True))
     assert work.instructions == pytest.approx(n_instructions, rel=0.1)
     assert work.lanes >= 28
-    assert work.n_bytes < 76_000
+    assert work.n_bytes < 77_000
 
 
 @pytest.mark.parametrize("algorithm", ["probabilistic", "sd_stream"])
