@@ -32,4 +32,4 @@ def labelled(text: str) -> str:
 def _labels() -> tuple[dict[str, str], re.Pattern[str]]:
     specs = (*parameter_specs(), *seeding_specs())
     labels = TYPES | {spec.name: spec.label for spec in specs if "_" in spec.name}
-    return labels, re.compile(rf"(?<![\w./])({'|'.join(labels)})\b")
+    return labels, re.compile(rf"(?<![\w./\\])({'|'.join(labels)})(?![\w/\\]|\.\w)")
