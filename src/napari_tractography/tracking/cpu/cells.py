@@ -51,7 +51,7 @@ from .memory import (
 from .sphere.evaluation import values_at, values_of_lanes
 from .sphere.peaks import climb, cosine_of, has_odd_degrees, largest_value
 
-BIT, NONE = np.uint32(1), np.uint32(0)
+BIT, NONE, EVERY = np.uint32(1), np.uint32(0), np.uint32((1 << N_LANES) - 1)
 ONE_BIT, NO_BITS = np.uint64(1), np.uint64(0)
 UNFILLED_BITS = np.uint16(codes.UNFILLED_BITS)  # for the bound of a row that is not filled yet
 ZERO, ONE, TWO, HALF = np.float32(0), np.float32(1), np.float32(2), np.float32(0.5)
@@ -396,7 +396,9 @@ def mix(field, scratch, state, n_corners, moved):
         lane = lowest_bit(left)
         left &= left - BIT
         interpolate(field, state, n_corners, lane)
-        state.row[lane] = state.lane_rows[lane, state.corner[lane] if n_corners > 1 else 0]
+        row = state.lane_rows[lane, state.corner[lane] if n_corners > 1 else 0]
+        state.row[lane] = row
+        prefetch_at(field.crossings, row)  # lobes are looked at next
     if n_corners > 1:
         side_by_side(state.lane_coefficients, state.coefficients, moved)
     elif count_bits(new) > FEW_LANES:
@@ -504,7 +506,7 @@ def slopes_in_space(field, scratch, state, lanes, ux, uy, uz):
                 for axis in range(3):
                     numbers[vectors + axis, n] = numbers[axis, lane]
                 n += 1
-        side_by_side(rows, scratch.turned, NONE - BIT)
+        side_by_side(rows, scratch.turned, EVERY >> np.uint32(N_LANES - n))
         stay()
         x, y = load_from(numbers, vectors * N_LANES), load_from(numbers, (vectors + 1) * N_LANES)
         z = load_from(numbers, (vectors + 2) * N_LANES)

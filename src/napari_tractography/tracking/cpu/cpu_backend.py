@@ -40,7 +40,8 @@ from .vectors.rounds import track_in_blocks
 # thread's share of a small run. With fewer than two seeds a lane, most lanes would soon be idle.
 FIRST_BLOCK_MIN, FIRST_BLOCK_MAX = 2 * N_LANES, 256
 MAX_BLOCK = 1 << 16
-BLOCK_SECONDS = 0.08  # short enough to cancel at once, long enough to hide the overhead of a block
+# Of a block: while its last lines end most lanes are idle; what it gives is shown once all have.
+BLOCK_SECONDS = 0.16
 POINTS_PER_BUFFER = 1 << 17
 MORTON_BITS = 11  # of a voxel's index along an axis
 
@@ -94,7 +95,8 @@ def iter_chunks(
     try:
         while next_seed < plan.n_seeds or pending:
             while next_seed < plan.n_seeds and len(pending) < 2 * n_threads:
-                last = min(next_seed + size, plan.n_seeds)
+                n_left = plan.n_seeds - next_seed
+                last = next_seed + min(size, n_left if block else _share(n_left, n_threads))
                 pending.append(
                     threads.submit(
                         track_range, plan, next_seed, last, cancelled, buffers, plan.first_stream
@@ -119,6 +121,17 @@ def iter_chunks(
     finally:
         cancelled[0] = 1
         threads.shutdown(cancel_futures=True)
+
+
+def _share(n_left: int, n_threads: int) -> int:
+    """Return how many of the seeds that are left a block has at most, so that all threads end soon.
+
+    With blocks as long as they are on the way, one of two threads waited for the other a tenth of
+    the time that 2000 seeds took.
+    """
+    if n_threads == 1:
+        return n_left
+    return min(max(-(-n_left // (2 * n_threads)), int(FIRST_BLOCK_MIN)), n_left)
 
 
 def is_loaded(plan: Plan) -> bool:

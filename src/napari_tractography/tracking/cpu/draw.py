@@ -8,7 +8,8 @@ SECOND_PROPOSALS the largest amplitude of the cone becomes the bound; and after 
 which time a cone has next to nothing above the floor, the direction of the largest is taken.
 
 With `lobe` directions that are not of the line's own lobe are drawn anew, see :mod:`.lobes`: where
-another bundle crosses its own a line does not change over.
+another bundle crosses its own a line does not change over. Where that is a third of them, a pass
+takes 19 of 32 lanes on if they draw anew at once, and 12 if in the next pass.
 
 With `look_ahead` the first direction that is drawn may be passed over, see `lanes_that_fade`. With
 both its mirror image in the lobe is proposed before another is drawn.
@@ -176,6 +177,8 @@ def draw_directions(field, settings, scratch, state, n_corners, drawing):
         turned = trying & bits_of(~starting & (n_proposals == 0))
         face(field, scratch, state, turned, ux, uy, uz)
     x, y, z, here, chosen, rejected = ux, uy, uz, bound, NONE, NONE
+    # Lanes with a direction that may be of another lobe, and those whose direction was.
+    untested = astray = NONE
     on_their_way = ~bits_of(starting)
     if settings.lobe_cosine > ZERO:
         looking = trying & on_their_way & bits_of(n_proposals == 0)
@@ -231,31 +234,33 @@ def draw_directions(field, settings, scratch, state, n_corners, drawing):
         at_limit = trying & bits_of(at_limit | (n_proposals >= np.uint32(MAX_PROPOSALS)))
         rejected |= at_limit
         trying &= ~at_limit
-        if count_bits(trying) <= FEW and count_bits(trying & on_their_way) <= FEW_ON_THEIR_WAY:
-            break
-    store(state.n_proposals, n_proposals)
+        untested |= accepted & on_their_way
+        if few_are(trying, on_their_way):
+            store(state.n_proposals, n_proposals)
+            if settings.lobe_cosine > ZERO:
+                keep_tried(scratch, x, y, z, here)
+                other = lanes_of_another_lobe(field, settings, scratch, state, untested)
+                untested = NONE
+                chosen &= ~other
+                trying |= other
+                astray |= other
+            if few_are(trying, on_their_way):
+                break
     if settings.min_probability > ZERO:  # first, and once a step: it is of the cone alone
-        weighed = chosen & on_their_way & ~np.uint32(state.progress[WEIGHED])
+        weighed = (chosen | astray) & on_their_way & ~np.uint32(state.progress[WEIGHED])
         little = lanes_below_cone_mass(field, settings, scratch, state, n_corners, weighed)
         reason = select(booleans_of(little), np.int32(LOW_PROBABILITY), load(state.reason))
         store(state.reason, reason)
         state.progress[WEIGHED] |= np.int64(weighed)
         chosen &= ~little
+        rejected &= ~little
         ended |= little
-    if settings.lobe_cosine > ZERO or settings.look_ahead > ZERO:
-        store_to(scratch.tried, 0, x)
-        store_to(scratch.tried, N_LANES, y)
-        store_to(scratch.tried, 2 * N_LANES, z)
-        store_to(scratch.tried, 3 * N_LANES, here)
-        going, looking = chosen & on_their_way, NONE
-        if settings.look_ahead > ZERO:
-            looking = going & ~np.uint32(state.progress[FADING])
-            looking &= bits_of(n_proposals < np.uint32(MAX_PROPOSALS))
-            look_far(field, settings, scratch, state, n_corners, looking)
-        if settings.lobe_cosine > ZERO:
-            chosen &= ~lanes_of_another_lobe(field, settings, scratch, state, going)
-        if settings.look_ahead > ZERO:
-            chosen &= ~lanes_that_fade(field, settings, scratch, state, looking & chosen)
+    if settings.look_ahead > ZERO:
+        keep_tried(scratch, x, y, z, here)
+        looking = chosen & on_their_way & ~np.uint32(state.progress[FADING])
+        looking &= bits_of(n_proposals < np.uint32(MAX_PROPOSALS))
+        look_far(field, settings, scratch, state, n_corners, looking)
+        chosen &= ~lanes_that_fade(field, settings, scratch, state, looking)
     length = roots(x * x + y * y + z * z)
     where = booleans_of(chosen)
     store(state.ux, select(where, x / length, ux))
@@ -272,6 +277,20 @@ def draw_directions(field, settings, scratch, state, n_corners, drawing):
     state.progress[FADING] &= ~np.int64(chosen | ended)
     state.progress[WEIGHED] &= ~np.int64(chosen | ended)
     return chosen, ended
+
+
+@inlined
+def few_are(trying, on_their_way):
+    """Tell whether so few lanes are trying that they had better do so in the next pass."""
+    few = count_bits(trying) <= FEW
+    return few and count_bits(trying & on_their_way) <= FEW_ON_THEIR_WAY
+
+
+@inlined
+def keep_tried(scratch, x, y, z, here):
+    """Write the directions that lanes drew, and the amplitudes there, to ``scratch.tried``."""
+    for number, new in enumerate((x, y, z, here)):
+        store_to(scratch.tried, number * N_LANES, new)
 
 
 @inlined

@@ -27,6 +27,7 @@ from .deterministic import prepare
 from .draw import EVERY, NONE, draw_directions
 from .lanes import BUSY, FORCED, N_BEGUN, N_LANES, N_POINTS, load
 from .llvm import bits_of, lowest_bit
+from .memory import align_stack
 from .stepping import step_on
 from .streamline import (
     begin_at,
@@ -140,6 +141,7 @@ def track_block(
     tally : (N_REASONS,) int64
         Counts of reasons, one for each half and one for what rejects a whole streamline.
     """
+    align_stack()
     common = state.progress
     busy, n_begun, n_points = np.uint32(common[BUSY]), common[N_BEGUN], common[N_POINTS]
     room = points.shape[0] - N_LANES * state.points.shape[1]

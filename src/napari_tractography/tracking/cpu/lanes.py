@@ -24,7 +24,8 @@ N_LANES = 2 * register_width()
 # Lanes that climb side by side: with more, derivatives do not fit into the registers (they took a
 # quarter longer a lane).
 CLIMBERS = register_width()
-TILE = min(PADDING, register_width())  # rows and columns of a block that is transposed at once
+# Rows and columns of a block that is transposed at once; 16 by 16 took a third longer.
+TILE = min(PADDING, register_width(), 8)
 
 load = loader(N_LANES)
 load_from = loader_from(N_LANES)
