@@ -30,10 +30,11 @@ from napari_tractography.tracking.plan import Plan
 
 PARAMETERS = TrackingParameters(step_mm=0.5, max_angle_deg=30.0)
 N_OWN = N_POINTS + 1  # counts of the kernel's own
-CELLS, LOOK_UPS, PASSES, CONE_SAMPLES, CONE_SUMS = range(N_OWN, N_OWN + 5)
+N_MORE = 6
+CELLS, LOOK_UPS, DRAWS, CONE_SAMPLES, CONE_SUMS, PASSES = range(N_OWN, N_OWN + N_MORE)
 find_rows_of, interpolate = cells.find_rows_of, cells.interpolate
 random_words, after_rejections = draw.random_words, draw.after_rejections
-below_cone_mass = draw.below_cone_mass
+below_cone_mass, arrive = draw.below_cone_mass, draw.arrive
 new_lane_state = run.new_lane_state
 
 
@@ -51,7 +52,7 @@ def counted_interpolate(field, state, n_corners, lane):
 
 @inlined
 def counted_random_words(settings, state, block):
-    state.progress[PASSES] += 1
+    state.progress[DRAWS] += 1
     return random_words(settings, state, block)
 
 
@@ -67,10 +68,16 @@ def counted_below_cone_mass(field, settings, scratch, state, n_corners, lane):
     return below_cone_mass(field, settings, scratch, state, n_corners, lane)
 
 
+@inlined
+def counted_arrive(field, settings, scratch, state, n_corners, lanes):
+    state.progress[PASSES] += 1
+    return arrive(field, settings, scratch, state, n_corners, lanes)
+
+
 def with_more_progress(*args: int, **kwargs: int) -> Any:
     state = new_lane_state(*args, **kwargs)
     assert len(state.progress) == N_OWN
-    return state._replace(progress=np.zeros(N_OWN + 5, np.int64))
+    return state._replace(progress=np.zeros(N_OWN + N_MORE, np.int64))
 
 
 def put_in() -> None:
@@ -78,19 +85,28 @@ def put_in() -> None:
         module.find_rows_of = counted_find_rows_of
     cells.interpolate = counted_interpolate
     draw.random_words, draw.after_rejections = counted_random_words, counted_after_rejections
-    draw.below_cone_mass = counted_below_cone_mass
+    draw.below_cone_mass, draw.arrive = counted_below_cone_mass, counted_arrive
     run.new_lane_state = with_more_progress
 
 
-def plan_of_bundle(n_voxels: int, n_seeds: int, **changes: float) -> Plan:
-    """Fibres along x in n x n x n voxels, all alike, and seeds in the middle."""
-    values = np.broadcast_to(lobes(np.array([1.0, 0, 0]), 2), (n_voxels, n_voxels, n_voxels, 6))
-    fod = Fod(values, np.eye(4))
+def plan_of_bundle(
+    n_voxels: int, n_seeds: int, crossing_deg: float | None = None, **changes: float
+) -> Plan:
+    """Fibres along x in n x n x n voxels, all alike, and seeds in the middle.
+
+    And others across them, at an angle, of as many.
+    """
+    lobe = lobes(np.array([1.0, 0, 0]), 2)
+    if crossing_deg is not None:
+        angle = np.radians(crossing_deg)
+        ways = np.array([[1.0, 0, 0], [np.cos(angle), np.sin(angle), 0]])
+        lobe = lobes(ways, 8).sum(axis=0)
+    fod = Fod(np.broadcast_to(lobe, (n_voxels, n_voxels, n_voxels, len(lobe))), np.eye(4))
     seeds = Seeds.in_sphere(fod.grid.to_mm([(n_voxels - 1) / 2] * 3), 2.0, n_seeds)
     return plan_of(fod, seeds, PARAMETERS.replace(**changes))
 
 
-def work_of(n_voxels: int, n_seeds: int, **changes: float) -> dict[str, Any]:
+def work_of(n_voxels: int, n_seeds: int, **changes: Any) -> dict[str, Any]:
     """Return the digest, and counts: of steps, of filled rows, and the others a step."""
     plan = plan_of_bundle(n_voxels, n_seeds, **changes)
     buffers = run.ThreadBuffers()
@@ -105,7 +121,8 @@ def work_of(n_voxels: int, n_seeds: int, **changes: float) -> dict[str, Any]:
         "n_filled": int((bounds != UNFILLED_BITS).sum()),
         "cells": counts[CELLS] / n_steps,
         "look_ups": counts[LOOK_UPS] / n_steps,
-        "draws": N_LANES * counts[PASSES] / n_steps,
+        "draws": N_LANES * counts[DRAWS] / n_steps,
+        "passes": N_LANES * counts[PASSES] / n_steps,
         "cone_samples": counts[CONE_SAMPLES] / n_steps,
         "cone_sums": counts[CONE_SUMS] / n_steps,
     }
