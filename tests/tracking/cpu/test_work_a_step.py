@@ -97,7 +97,7 @@ def test_a_step_sums_over_its_cone_near_the_threshold_only(
 def test_a_lane_that_drew_from_another_lobe_draws_anew_in_the_same_pass(
     work: dict[str, dict[str, Any]],
 ) -> None:
-    """So that passes hardly take fewer lanes on; with a pass for each they take a fifth fewer."""
+    """So that a pass takes hardly fewer lanes on; a sixth fewer where they wait for the next."""
     one, free = work["in a lobe"], work["crossing"]
     assert one["draws"] > 1.2 * free["draws"]  # many do
     assert 1.0 <= one["passes"] < 1.1 * free["passes"]
