@@ -13,12 +13,14 @@ which the streamlines of each move are not kept.
 Run as
 
     python benchmarks/latency.py [--fod FOD] [--brain] [--defaults] [--moves N] [--streamlines N]
-        [--hz HZ] [--json] [--knobs [TEXT ...]]
+        [--hz HZ] [--json] [--knobs [TEXT ...]] [--first]
 
 on a machine with nothing else to do; with no FOD it is the embedded phantom, with --brain
 the whole brain of brain_volume.py, and with --defaults the parameters that the panel starts with,
 else steps of a quarter of a voxel. With --knobs the same is done with a probability threshold, with
 regions, with a mask and with tissues, one after the other, as a table; texts choose among them.
+With --first the seed is dragged where nothing was tracked before, once as it is and once after what
+the panel tracks ahead.
 """
 
 from __future__ import annotations
@@ -57,7 +59,8 @@ from napari_tractography.plugin.layers.volume_layers import fod_layer_data
 from napari_tractography.plugin.session.previews import MOST, Pace
 from napari_tractography.plugin.session.run_control import RunControl
 from napari_tractography.plugin.session.session import Session
-from napari_tractography.tracking.engine import compile_kernel
+from napari_tractography.tracking.engine import compile_kernel, track_ahead
+from napari_tractography.tracking.tables.cache import fod_table, provide_table
 
 STEP_VOXELS = 0.25
 WARM_UP = 10
@@ -334,6 +337,37 @@ def drag(
         seed_drag.close()
 
 
+def first_drags(
+    fod: Fod, n_moves: int, hz: float, *, defaults: bool = False
+) -> dict[str, dict[str, float]]:
+    """Drag a seed at a rate where nothing was tracked before, and where that was done ahead."""
+    print("| | ahead, s | first streamlines, ms | 95 %, ms | streamlines |")
+    print("|---|---:|---:|---:|---:|")
+    found = {}
+    for name, is_ahead in (("nothing tracked before", False), ("tracked ahead", True)):
+        provide_table(fod, fod_table(fod).unfilled())
+        seed_drag = SeedDrag(fod, n_moves, defaults=defaults)
+        try:
+            parameters = seed_drag.session.parameters
+            compile_kernel(parameters.algorithm, parameters.interpolation, lmax=fod.lmax)
+            begun = time.perf_counter()
+            if is_ahead:
+                track_ahead(fod, parameters)
+            seconds = time.perf_counter() - begun if is_ahead else 0.0
+            latencies = seed_drag.at_a_rate(hz)
+        finally:
+            seed_drag.close()
+        row = found[name] = {
+            "ahead, s": seconds,
+            "first streamlines, ms": latencies.ms[0],
+            "95 %, ms": float(np.quantile(latencies.ms, 0.95)),
+            "streamlines": sum(latencies.shown),
+        }
+        times = f"{row['first streamlines, ms']:.0f} | {row['95 %, ms']:.0f}"
+        print(f"| {name} | {seconds:.1f} | {times} | {row['streamlines']:,} |", flush=True)
+    return found
+
+
 def write(result: dict[str, Any]) -> None:
     """Print a result for people."""
     for name, value in result.items():
@@ -367,6 +401,7 @@ def main() -> int:
     parser.add_argument("--hz", type=float, default=60.0, help="moves a second (default 60)")
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--knobs", nargs="*", metavar="TEXT", help="a table, a row each")
+    parser.add_argument("--first", action="store_true", help="where nothing was tracked before")
     options = parser.parse_args()
     if options.brain:
         fod = make_brain(options.fod)
@@ -375,6 +410,9 @@ def main() -> int:
     how = options.moves, options.streamlines, options.hz
     if options.knobs is not None:
         knobs_table(fod, *how, defaults=options.defaults, only=options.knobs)
+        return 0
+    if options.first:
+        first_drags(fod, options.moves, options.hz, defaults=options.defaults)
         return 0
     result = drag(fod, *how, defaults=options.defaults)
     print(json.dumps(result)) if options.json else write(result)

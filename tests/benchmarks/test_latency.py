@@ -70,3 +70,14 @@ def test_all_moves_of_a_drag_are_one_step(latency: ModuleType) -> None:
             document.forget()
     finally:
         seed_drag.close()
+
+
+def test_a_seed_is_dragged_where_nothing_was_tracked(
+    latency: ModuleType, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fod = latency.make_phantom("arcs")
+    found = latency.first_drags(fod, 2, 60.0)
+    assert list(found) == ["nothing tracked before", "tracked ahead"]
+    assert [row["ahead, s"] > 0 for row in found.values()] == [False, True]
+    assert all(row["streamlines"] > 0 for row in found.values())
+    assert capsys.readouterr().out.count("\n") == 2 + len(found)

@@ -26,12 +26,15 @@ from napari_tractography.files.fods import load_fod
 from napari_tractography.geometry.grid import Grid
 from napari_tractography.model.fod import Fod
 from napari_tractography.model.parameters import TrackingParameters
+from napari_tractography.model.phantoms import make_phantom
 from napari_tractography.model.regions import Region
 from napari_tractography.model.seeds import Seeds
 from napari_tractography.model.stop import StopReason
 from napari_tractography.streamlines.tractogram import Tractogram
+from napari_tractography.tracking import codes
 from napari_tractography.tracking.cpu import cpu_backend as cpu
-from napari_tractography.tracking.engine import iter_track, track
+from napari_tractography.tracking.engine import iter_track, track, track_ahead
+from napari_tractography.tracking.tables.cache import fod_table
 
 
 @pytest.fixture(scope="module")
@@ -422,3 +425,50 @@ def test_seeds_that_lie_close_together_follow_each_other():
     assert np.median(strides) < 0.4 * np.median(np.linalg.norm(np.diff(positions, axis=0), axis=1))
     beyond = np.array([[-1e30, 0, 0], [1e30, 0, 0], [0, 1e9, 0]], np.float32)
     assert sorted(cpu.near_order(beyond, np.eye(4, dtype=np.float32)[:3])) == [0, 1, 2]
+
+
+# Ahead of what is asked for
+
+
+def what_is_known(fod):
+    """Return which rows of an FOD's table are filled, and of which it is known what is around."""
+    table = fod_table(fod)
+    filled = table.coefficients[:-1, fod.values.shape[1]] != codes.UNFILLED_BITS
+    seen = table.crossings[:-1]
+    return filled, filled & (seen >= codes.NOT_AMONG) & (seen < codes.NOT_SEEN)
+
+
+@pytest.mark.parametrize("interpolation", ["trilinear", "nearest"])
+def test_what_lines_find_out_is_found_ahead(interpolation):
+    fod = make_phantom("arcs")
+    parameters = TrackingParameters.for_fod(fod, interpolation=interpolation)
+    assert not what_is_known(fod)[0].any()
+    assert track_ahead(fod, parameters) == min(1000, fod.n_voxels)
+    filled, looked_around = what_is_known(fod)
+    assert filled.mean() > 0.95
+    assert looked_around.mean() > 0.9
+    some = Seeds.in_mask(fod.support, fod.grid, 300)
+    fresh = make_phantom("arcs")
+    digest = track(fresh, some, parameters, backend="cpu").digest()
+    assert track(fod, some, parameters, backend="cpu").digest() == digest
+
+
+def test_nothing_is_found_ahead_of_peaks():
+    peaks = Fod.from_peaks(np.ones((4, 4, 4, 3)), np.eye(4))
+    parameters = TrackingParameters.for_fod(peaks, algorithm="sd_stream")
+    assert track_ahead(peaks, parameters, heartbeat=pytest.fail) == 0
+
+
+def test_to_track_ahead_ends_where_the_heartbeat_says(fod):
+    beats = []
+
+    def beat():
+        beats.append(threading.active_count())
+        if len(beats) == 3:
+            raise InterruptedError
+
+    before = threading.active_count()
+    with pytest.raises(InterruptedError):
+        track_ahead(fod, short(), beat)
+    assert len(beats) == 3
+    assert threading.active_count() == before

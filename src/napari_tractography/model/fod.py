@@ -604,13 +604,12 @@ class Fod:
         """One sentence on voxels with NaN or infinite coefficients, or ""."""
         if not self.n_invalid_voxels:
             return ""
-        total = int(np.prod(self.grid.shape))
+        voxels = f"{self.n_invalid_voxels:,} of {int(np.prod(self.grid.shape)):,} voxels"
         return (
-            f"{self.name}: {self.n_invalid_voxels} of {total} voxels have NaN or infinite "
-            "coefficients and count as empty."
+            f"{self.name}: {voxels} have NaN or infinite coefficients and count as empty."
             if self.vectors is None
-            else f"{self.name}: {self.n_invalid_voxels} of {total} voxels have {self.kind} with "
-            "NaN, infinity or a negative diagonal, which count as none."
+            else f"{self.name}: {voxels} have {self.kind} with NaN, infinity or a negative "
+            "diagonal, which count as none."
         )
 
     @property

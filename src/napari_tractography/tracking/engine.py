@@ -71,6 +71,8 @@ TABLES: dict[str, Callable[[Fod], Table]] = {
     EIGENVECTORS: vector_table,
     BLOCKS: block_table,
 }
+# Seeds that are tracked ahead of what a person asks for, and how many at once.
+AHEAD_SEEDS, AHEAD_BLOCK = 1000, 64
 # What the panel and the command line show until the first streamlines are there.
 PREPARING = "Preparing the engine; the first run on a machine takes a minute or so."
 
@@ -345,6 +347,45 @@ def warm_up(
     is_asymmetric = fod is not None and fod.is_asymmetric
     plan = _smallest_plan(chosen.algorithm, chosen.interpolation, lmax, kernel, is_asymmetric)
     backends.warm_up(plan, heartbeat)
+
+
+def track_ahead(
+    fod: Fod, parameters: TrackingParameters, heartbeat: Callable[[], object] = lambda: None
+) -> int:
+    """Track streamlines all over an FOD for the CPU, and drop them; return of how many seeds.
+
+    What is found out of a voxel when a line first comes near, its largest amplitude and whether
+    bundles cross there, takes far longer than to track through it: of the first streamlines at a
+    place in a brain nine tenths of the time. After this most of it is known.
+
+    Parameters
+    ----------
+    fod : Fod
+        Nothing is done for inputs that are not followed by coefficients.
+    parameters : TrackingParameters
+        Of which algorithm and interpolation count; all else is as for the FOD.
+    heartbeat : callable
+        Called before the first seed and every few seeds, in this thread; it may wait, and an
+        exception that it raises ends this.
+    """
+    if kernel_of(fod, parameters) != COEFFICIENTS:
+        return 0
+    heartbeat()
+    voxels = np.random.default_rng(0).permutation(np.argwhere(fod.support))[:AHEAD_SEEDS]
+    usual = TrackingParameters.for_fod(
+        fod,
+        algorithm=parameters.algorithm,
+        interpolation=parameters.interpolation,
+        output="endpoints",
+    )
+    plan = make_plan(TrackingInput(fod, Seeds.at(fod.grid.to_mm(voxels)), usual))
+    chunks = cpu.iter_chunks(plan, Execution(n_threads=1, block=AHEAD_BLOCK))
+    n_seeds = 0
+    with contextlib.closing(chunks):
+        for chunk in chunks:
+            n_seeds += chunk.n_seeds
+            heartbeat()
+    return n_seeds
 
 
 def compile_kernel(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -11,6 +11,7 @@ from hands import WAIT_MS, fod_layer, tracking_threads
 
 from napari_tractography.model.fod import Fod
 from napari_tractography.model.parameters import TrackingParameters
+from napari_tractography.model.phantoms import make_phantom
 from napari_tractography.plugin.panel.sections import device
 from napari_tractography.plugin.panel.sections.device import Found
 from napari_tractography.tracking import engine
@@ -133,6 +134,42 @@ def test_kernels_are_made_ready_once_for_each_kind_of_run(
     panel.set_parameters(interpolation="nearest")
     wanted.append(("probabilistic", "nearest", 6))
     qtbot.waitUntil(lambda: warmed == wanted, timeout=WAIT_MS)
+
+
+def test_fods_are_tracked_ahead_once_each_while_nothing_else_is(
+    open_model: Any, cross: Any, qtbot: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun: list[Fod] = []
+    beats: list[int] = []
+    may_end = threading.Event()
+
+    def track_ahead(fod: Fod, parameters: TrackingParameters, heartbeat: Any) -> None:
+        begun.append(fod)
+        while not may_end.is_set():
+            heartbeat()
+            beats.append(len(begun))
+
+    monkeypatch.setattr(engine, "warm_up", lambda *_args, **_more: None)
+    monkeypatch.setattr(engine, "track_ahead", track_ahead)
+    monkeypatch.setattr(device, "WARM_AFTER_MS", 0)
+    panel = open_model()
+    panel.viewer.add_layer(fod_layer(cross))
+    qtbot.waitUntil(lambda: len(beats) > 2, timeout=WAIT_MS)
+    assert begun == [panel.session.fod]
+    panel.runs.current = cast(Any, object())  # a run is under way
+    qtbot.wait(100)
+    n_beats = len(beats)
+    qtbot.wait(200)
+    assert len(beats) == n_beats
+    panel.runs.current = None
+    qtbot.waitUntil(lambda: len(beats) > n_beats, timeout=WAIT_MS)
+    panel.set_parameters(step_mm=0.7)
+    panel.session.choose_fod(panel.viewer.add_layer(fod_layer(make_phantom("arcs"))))
+    qtbot.waitUntil(lambda: beats[-1] == 2, timeout=WAIT_MS)  # and the one before has ended
+    qtbot.waitUntil(lambda: len(tracking_threads()) == 1, timeout=WAIT_MS)
+    assert begun[1] is panel.session.fod is not begun[0]
+    panel.close_session()
+    qtbot.waitUntil(lambda: not tracking_threads(), timeout=WAIT_MS)
 
 
 def test_a_panel_looks_by_itself_and_closing_does_not_wait(

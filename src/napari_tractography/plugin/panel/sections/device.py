@@ -1,13 +1,15 @@
 """The Device section of the panel: CPU or GPU, its memory, and how long the last run's parts took.
 
-GPUs are looked for and kernels are made ready in threads: either may take seconds, during which
-the window must not block.
+GPUs are looked for, and kernels and the FOD are made ready, in threads: either may take seconds,
+during which the window must not block.
 """
 
 from __future__ import annotations
 
 import html
 import threading
+import time
+import weakref
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -122,6 +124,7 @@ FIND_AFTER_MS = 1000  # after the window has opened
 WARM_AFTER_MS = 0  # after it has opened, or another FOD or algorithm was chosen
 AUTO, CPU, CLUSTER = "auto", "cpu", "cluster"
 USUAL_LMAX = 8  # of an FOD that is yet to be chosen
+PAUSE_SECONDS = 0.05  # until it is asked again whether runs have left the processors
 
 BACKEND_SPEC = ParameterSpec(
     name="backend",
@@ -160,10 +163,11 @@ class DeviceSection(QWidget):  # type: ignore[misc]
     def __init__(self, session: Session, runs: RunControl) -> None:
         super().__init__()
         self.session = session
+        self._runs = runs
         self.found = Found()
         self._wanted = AUTO  # may name a GPU that has not been found yet
         self._finding, self._warming = Background(), Background()
-        self._warmed: tuple[str, str, int, str, bool] | None = None  # what kernels depend on
+        self._warmed: tuple[Any, ...] | None = None  # see `_kind`
         self.backend = widgets.ComboBox(
             name=BACKEND_SPEC.name,
             label=BACKEND_SPEC.label,
@@ -224,23 +228,34 @@ class DeviceSection(QWidget):  # type: ignore[misc]
             self._finding.begin("Looking for devices", lambda _advance: find(), self._take)
 
     def warm_up(self) -> None:
-        """Load or compile the kernels for what is chosen, in a thread, unless that was begun."""
-        if self._warmed != self._kind:
-            self._warmed = self._kind
-            parameters, fod = self.session.parameters, self.session.fod
-            self._warming.begin(
-                "Preparing the engine",
-                lambda advance: engine.warm_up(
-                    parameters, lmax=USUAL_LMAX, fod=fod, heartbeat=lambda: advance(0.0)
-                ),
-                lambda _none: None,
-            )
+        """Make the kernels for what is chosen ready, and the FOD, unless that was begun.
+
+        In a thread, which goes on with the FOD only while nothing else is tracked.
+        """
+        if self._warmed == self._kind:
+            return
+        self._warmed = self._kind
+        parameters, fod = self.session.parameters, self.session.fod
+
+        def give_way(advance: Advance) -> None:
+            advance(0.0)
+            while self._runs.is_busy:
+                time.sleep(PAUSE_SECONDS)
+                advance(0.0)
+
+        def work(advance: Advance) -> None:
+            engine.warm_up(parameters, lmax=USUAL_LMAX, fod=fod, heartbeat=lambda: advance(0.0))
+            if fod is not None:
+                engine.track_ahead(fod, parameters, lambda: give_way(advance))
+
+        self._warming.begin("Preparing the engine", work, lambda _none: None)
 
     @property
-    def _kind(self) -> tuple[str, str, int, str, bool]:
+    def _kind(self) -> tuple[Any, ...]:
+        """What is to be ready depends on: algorithm, interpolation and the FOD."""
         parameters, fod = self.session.parameters, self.session.fod
-        of_fod = (USUAL_LMAX, "", False) if fod is None else (fod.lmax, fod.kind, fod.is_asymmetric)
-        return parameters.algorithm, parameters.interpolation, *of_fod
+        which = None if fod is None else weakref.ref(fod)
+        return parameters.algorithm, parameters.interpolation, which
 
     def _warm_up_soon(self) -> None:
         if self._warmed != self._kind:
