@@ -371,7 +371,9 @@ def track_ahead(
     if kernel_of(fod, parameters) != COEFFICIENTS:
         return 0
     heartbeat()
-    voxels = np.random.default_rng(0).permutation(np.argwhere(fod.support))[:AHEAD_SEEDS]
+    there = np.flatnonzero(fod.support)
+    chosen = there[np.random.default_rng(0).integers(len(there), size=AHEAD_SEEDS)]
+    voxels = np.stack(np.unravel_index(chosen, fod.grid.shape), axis=-1)
     usual = TrackingParameters.for_fod(
         fod,
         algorithm=parameters.algorithm,
