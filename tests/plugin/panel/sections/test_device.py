@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from typing import Any, cast
 
 import numpy as np
@@ -141,13 +142,13 @@ def test_fods_are_tracked_ahead_once_each_while_nothing_else_is(
 ) -> None:
     begun: list[Fod] = []
     beats: list[int] = []
-    may_end = threading.Event()
 
     def track_ahead(fod: Fod, parameters: TrackingParameters, heartbeat: Any) -> None:
         begun.append(fod)
-        while not may_end.is_set():
+        while True:  # until the heartbeat ends it
             heartbeat()
             beats.append(len(begun))
+            time.sleep(0.001)
 
     monkeypatch.setattr(engine, "warm_up", lambda *_args, **_more: None)
     monkeypatch.setattr(engine, "track_ahead", track_ahead)
@@ -157,10 +158,14 @@ def test_fods_are_tracked_ahead_once_each_while_nothing_else_is(
     qtbot.waitUntil(lambda: len(beats) > 2, timeout=WAIT_MS)
     assert begun == [panel.session.fod]
     panel.runs.current = cast(Any, object())  # a run is under way
-    qtbot.wait(100)
+
+    def rests() -> bool:
+        n_beats = len(beats)
+        qtbot.wait(200)
+        return len(beats) == n_beats
+
+    qtbot.waitUntil(rests, timeout=WAIT_MS)
     n_beats = len(beats)
-    qtbot.wait(200)
-    assert len(beats) == n_beats
     panel.runs.current = None
     qtbot.waitUntil(lambda: len(beats) > n_beats, timeout=WAIT_MS)
     panel.set_parameters(step_mm=0.7)
