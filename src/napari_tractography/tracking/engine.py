@@ -371,16 +371,14 @@ def track_ahead(
     if kernel_of(fod, parameters) != COEFFICIENTS:
         return 0
     heartbeat()
-    there = np.flatnonzero(fod.support)
-    chosen = there[np.random.default_rng(0).integers(len(there), size=AHEAD_SEEDS)]
-    voxels = np.stack(np.unravel_index(chosen, fod.grid.shape), axis=-1)
+    seeds = Seeds.in_mask(fod.support, fod.grid, AHEAD_SEEDS)
     usual = TrackingParameters.for_fod(
         fod,
         algorithm=parameters.algorithm,
         interpolation=parameters.interpolation,
         output="endpoints",
     )
-    plan = make_plan(TrackingInput(fod, Seeds.at(fod.grid.to_mm(voxels)), usual))
+    plan = make_plan(TrackingInput(fod, seeds, usual))
     chunks = cpu.iter_chunks(plan, Execution(n_threads=1, block=AHEAD_BLOCK))
     n_seeds = 0
     with contextlib.closing(chunks):

@@ -252,7 +252,7 @@ class DeviceSection(QWidget):  # type: ignore[misc]
 
     @property
     def _kind(self) -> tuple[Any, ...]:
-        """What is to be ready depends on: algorithm, interpolation and the FOD."""
+        """What preparing depends on: the algorithm, the interpolation and the FOD."""
         parameters, fod = self.session.parameters, self.session.fod
         which = None if fod is None else weakref.ref(fod)
         return parameters.algorithm, parameters.interpolation, which
