@@ -26,6 +26,27 @@ def series(tmp_path: Path) -> Path:
     return path
 
 
+@pytest.fixture
+def checking() -> list[str]:
+    """The threads in which it is found out what a file holds."""
+    return []
+
+
+@pytest.fixture
+def held_check(monkeypatch: pytest.MonkeyPatch, checking: list[str]) -> threading.Event:
+    """What a file holds is not found out, and the file not read, until the event is set."""
+    gate = threading.Event()
+    check: Callable[[Any], Any] = fods.tracked_kind_of
+
+    def slow(stored: Any) -> Any:
+        checking.append(threading.current_thread().name)
+        assert gate.wait(60)
+        return check(stored)
+
+    monkeypatch.setattr(fods, "tracked_kind_of", slow)
+    return gate
+
+
 def test_a_file_that_looks_like_something_else_is_read_as_the_person_says(
     open_window: Any, series: Path, notes: list[str]
 ) -> None:
@@ -49,49 +70,49 @@ def test_cancel_opens_nothing(open_window: Any, series: Path, notes: list[str]) 
 
 
 def test_the_window_does_not_wait_for_what_the_volumes_are(
-    open_window: Any, series: Path, qtbot: Any, monkeypatch: Any, notes: list[str]
+    open_window: Any,
+    series: Path,
+    qtbot: Any,
+    monkeypatch: Any,
+    held_check: threading.Event,
+    checking: list[str],
+    notes: list[str],
 ) -> None:
     """It is found out in the thread that reads; the question comes when the answer is needed."""
     monkeypatch.setattr(opening, "WAIT_SECONDS", 0.0)
-    gate, threads = threading.Event(), []
-    check: Callable[[Any], Any] = fods.tracked_kind_of
-
-    def slow(stored: Any) -> Any:
-        threads.append(threading.current_thread().name)
-        assert gate.wait(60)
-        return check(stored)
-
-    monkeypatch.setattr(fods, "tracked_kind_of", slow)
     panel = open_window()
     panel.data.add_fod(series)
     assert panel.session.opening is not None
     said = click_in_the_dialog("Read as SH coefficients")
-    gate.set()
+    held_check.set()
     qtbot.waitUntil(lambda: panel.session.fod is not None, timeout=WAIT_MS)
     assert said
-    assert threads == [opening.THREAD_NAME]
+    assert checking == [opening.THREAD_NAME]
     assert panel.session.fod.lmax == 2
     assert len(panel.viewer.layers) == 1
     assert notes == []
 
 
-@pytest.mark.parametrize("wait_seconds", [60.0, 0.0], ids=["small", "large"])
+@pytest.mark.parametrize("is_large", [False, True], ids=["small", "large"])
 def test_a_file_that_napari_opens_is_refused_with_what_asks(
     open_window: Any,
     series: Path,
     qtbot: Any,
-    monkeypatch: Any,
+    held_check: threading.Event,
     notes: list[str],
-    wait_seconds: Any,
+    is_large: bool,
 ) -> None:
-    monkeypatch.setattr(opening, "WAIT_SECONDS", wait_seconds)
     viewer = open_window().viewer
     said = "or read it all the same with Open... in the panel."
-    if wait_seconds:
+    if not is_large:
+        held_check.set()
         with pytest.raises(InvalidFodError, match=said):
             viewer.open(series, plugin="napari-tractography")
     else:
-        viewer.open(series, plugin="napari-tractography")
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(opening, "WAIT_SECONDS", 0.0)
+            viewer.open(series, plugin="napari-tractography")
+        held_check.set()
         qtbot.waitUntil(lambda: bool(notes), timeout=WAIT_MS)
         assert notes[0].endswith(said)
     assert len(viewer.layers) == 0
