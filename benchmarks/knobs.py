@@ -81,6 +81,7 @@ def changes(fod: nt.Fod) -> Iterator[Change]:
     yield same("look_ahead 0", look_ahead_mm=0.0)
     yield same("lobe 0", lobe_deg=0.0)
     yield same("look_ahead 0, lobe 0", look_ahead_mm=0.0, lobe_deg=0.0)
+    yield same("min_roundness 0", min_roundness=0.0)
     yield same("direction forward", direction="forward")
     yield same("record_every 10", record_every=10)
     yield same("endpoints", output="endpoints")
