@@ -41,7 +41,8 @@ The fields of `TrackingParameters`, the controls of the panel and the flags of
 [Concepts](concepts.md).
 
 The column *default* is `TrackingParameters()`, on which scripts rely; *for an FOD* is what
-`TrackingParameters.for_fod(fod)` chooses, from which the panel and `track` start: see
+`TrackingParameters.for_fod(fod)` chooses, from which the panel and `napari-tractography track`
+start, and `nt.track(fod, seeds)` where it is given no parameters: see
 [Concepts](concepts.md#defaults-that-suit-an-fod). For an [image](from_images.md), whose
 orientations are averaged over some voxels, it chooses a step of {IMAGE.step:g} voxels, a smallest
 radius of {IMAGE.radius:g} voxel, lengths from {IMAGE.min_length:g} to {IMAGE.max_length:g} voxels

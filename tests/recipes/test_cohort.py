@@ -94,6 +94,18 @@ def test_each_subject_has_the_streamlines_of_its_whole_fod(
     assert cohort.track(seeds, parameters).table() == found.table()  # with what is there
 
 
+def test_without_parameters_those_that_suit_the_first_subject_count(
+    cohort: nt.Cohort, folder: Path, seeds: nt.Seeds
+) -> None:
+    first = nt.load_fod(folder / "sub-1/fod.nii.gz", kind="sh")
+    wanted = cohort.track(seeds, nt.TrackingParameters.for_fod(first))
+    assert sum(len(each) for each in wanted.tractograms) > 0
+    found = cohort.track(seeds)
+    assert [each.digest() for each in found.tractograms] == [
+        each.digest() for each in wanted.tractograms
+    ]
+
+
 def test_the_share_is_that_of_subjects_that_are_not_cut(
     subjects: list[PhantomSubject],
     places_mm: np.ndarray,

@@ -30,10 +30,11 @@ from napari_tractography.model.phantoms import make_phantom
 from napari_tractography.model.regions import Region
 from napari_tractography.model.seeds import Seeds
 from napari_tractography.model.stop import StopReason
+from napari_tractography.model.tissues import Tissues
 from napari_tractography.streamlines.tractogram import Tractogram
 from napari_tractography.tracking import codes
 from napari_tractography.tracking.cpu import cpu_backend as cpu
-from napari_tractography.tracking.engine import iter_track, track, track_ahead
+from napari_tractography.tracking.engine import iter_track, track, track_ahead, track_between
 from napari_tractography.tracking.tables.cache import fod_table
 
 
@@ -288,6 +289,30 @@ def test_positions_are_seeds_and_regions_may_come_one_by_one(fod, seeds):
     assert len(whole) > 0
     points = seeds.positions_mm.tolist()
     assert track(fod, points, short(), regions=iter([SPHERE])).digest() == whole.digest()
+
+
+def test_without_parameters_those_that_suit_the_fod_count(fod, seeds):
+    suited = TrackingParameters.for_fod(fod)
+    wanted = track(fod, seeds, suited, backend="cpu")
+    assert len(wanted) > 0
+    assert track(fod, seeds, backend="cpu").digest() == wanted.digest()
+    assert track(fod, seeds, TrackingParameters(), backend="cpu").digest() != wanted.digest()
+    one, other = (Region.sphere(fod.grid.centre_mm + aside, 2, "include") for aside in (-2, 2))
+    between = track_between(fod, one, other, 4, max_seeds=2000)
+    assert between.digest() == track_between(fod, one, other, 4, suited, max_seeds=2000).digest()
+
+
+def test_without_parameters_a_tissue_image_halves_the_floor(fod, seeds):
+    grey = np.zeros((*fod.grid.shape, 5), np.float32)
+    grey[..., 0] = 1
+    grey[2:-2, 2:-2, 2:-2, :3] = 0, 0, 1
+    tissues = Tissues(grey, fod.grid.affine)
+    suited = TrackingParameters.for_fod(fod, with_tissues=True)
+    assert suited != TrackingParameters.for_fod(fod)
+    wanted = track(fod, seeds, suited, tissues=tissues, backend="cpu")
+    assert track(fod, seeds, tissues=tissues, backend="cpu").digest() == wanted.digest()
+    without = TrackingParameters.for_fod(fod)
+    assert track(fod, seeds, without, tissues=tissues, backend="cpu").digest() != wanted.digest()
 
 
 def test_positions_count_as_they_are_when_the_run_begins(fod, seeds):

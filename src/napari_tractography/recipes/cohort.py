@@ -40,12 +40,13 @@ from ..model.masks import resampled
 from ..model.parameters import TrackingParameters
 from ..model.regions import Region
 from ..model.seeds import Seeds
+from ..model.tissues import Tissues
 from ..runtime.scalars import as_float
 from ..streamlines.tractogram import Tractogram
 from ..tracking.cluster.cluster import Cluster
 from ..tracking.engine import iter_chunks, log_warnings
 from ..tracking.execution import Runner
-from ..tracking.inputs import Execution, InputKeywords, TrackingInput
+from ..tracking.inputs import Execution, InputKeywords, TrackingInput, suited
 from ..tracking.nearby import can_track_near, track_near
 from ..tracking.tables.builders import words_of
 from ..tracking.tables.local import LocalTable, rings_of, rows_of_voxels, stand_in
@@ -185,6 +186,12 @@ class _Subject:
             if whole is None:
                 return None
             return _Tracked(inputs, whole, *self._brought(whole, request.recipe))
+
+    def suited(self, tissues: Tissues | None) -> TrackingParameters:
+        """Return parameters that suit the FOD."""
+        with self._named(), self.lock:
+            fod = self._read() if self._whole is None else self._whole
+            return suited(fod, None, tissues)
 
     @contextlib.contextmanager
     def _named(self) -> Iterator[None]:
@@ -468,9 +475,10 @@ class Cohort:
 
         Parameters
         ----------
-        seeds, parameters
+        seeds
             As :func:`~napari_tractography.tracking.engine.track` takes them.
-            ``TrackingParameters.for_fod`` of one subject suits all that are alike.
+        parameters : TrackingParameters, optional
+            By default those that suit the FOD of the first subject.
         min_streamlines : int
             How many streamlines of a subject must pass a voxel for it to be reached, 1 by default.
         backend : str or Cluster
@@ -489,9 +497,9 @@ class Cohort:
             When something is wrong with the input, or a file; names the subject.
         """
         given = seeds if isinstance(seeds, Seeds) else Seeds.at(seeds)
-        inputs = TrackingInput(
-            stand_in(self.grid), given, parameters or TrackingParameters(), **keywords
-        )
+        if parameters is None:
+            parameters = self._shelf.subjects[0].suited(keywords.get("tissues"))
+        inputs = TrackingInput(stand_in(self.grid), given, parameters, **keywords)
         tractograms: dict[int, Tractogram] = {}
         digests: dict[int, str] = {}
         for number, tractogram, digest in filter(None, self.iter_done(inputs, backend, n_threads)):

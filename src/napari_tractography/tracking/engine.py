@@ -46,6 +46,7 @@ from .inputs import (
     check_seeds,
     check_step,
     sorted_out,
+    suited,
 )
 from .plan import (
     Plan,
@@ -94,7 +95,8 @@ def iter_track(
         Positions in RAS+ mm are seeds; :class:`~napari_tractography.model.seeds.Seeds` has other
         ways.
     parameters : TrackingParameters, optional
-        Without ``TrackingParameters()``.
+        By default those that suit the FOD, as in panel and command:
+        ``TrackingParameters.for_fod(fod)``, of a tissue image those that suit it, too.
     report : Report, optional
         Filled: what tracks, why, and where the time goes.
     mask, regions, include_rule, cone, tissues, select, max_seeds
@@ -210,7 +212,7 @@ def track_between(
     inputs = TrackingInput(
         fod,
         one.seeds(1),
-        parameters or TrackingParameters(),
+        suited(fod, parameters, tissues),
         mask,
         regions,
         tissues=tissues,
@@ -340,7 +342,7 @@ def warm_up(
     `heartbeat` is called now and then while another process compiles; an exception that it raises
     ends the wait.
     """
-    chosen = parameters or TrackingParameters()
+    chosen = (parameters or TrackingParameters()) if fod is None else suited(fod, parameters)
     kernel = COEFFICIENTS if fod is None else kernel_of(fod, chosen)
     if fod is not None and kernel == COEFFICIENTS:
         lmax = fod.lmax

@@ -200,8 +200,17 @@ def sorted_out(
         if name in TrackingParameters.__dataclass_fields__:
             raise TypeError(f"{name} is a parameter; give TrackingParameters({name}=...).")
         raise TypeError(f"Tracking takes nothing named {name}; see help(track).")
-    what = TrackingInput(fod, cast(Seeds, seeds), parameters or TrackingParameters(), **of_input)
-    return what, Execution(**others)
+    chosen = suited(fod, parameters, keywords.get("tissues"))
+    return TrackingInput(fod, cast(Seeds, seeds), chosen, **of_input), Execution(**others)
+
+
+def suited(
+    fod: Fod, parameters: TrackingParameters | None, tissues: Tissues | None = None
+) -> TrackingParameters:
+    """Return parameters as they are, or those that suit the FOD where there are none."""
+    if parameters is None:
+        return TrackingParameters.for_fod(fod, with_tissues=tissues is not None)
+    return parameters
 
 
 def check_step(parameters: TrackingParameters, grid: Grid) -> list[str]:

@@ -22,7 +22,7 @@ from ...model.seeds import Seeds
 from ...streamlines.tractogram import Tractogram
 from ..engine import log_warnings, make_plan
 from ..execution import Execution
-from ..inputs import InputKeywords, TrackingInput
+from ..inputs import InputKeywords, TrackingInput, suited
 from ..plan import Plan
 from ..report import WAITING, Report
 from .cluster_run import RETRIES, ClusterRun
@@ -139,7 +139,8 @@ class Cluster:
         object
             In seed order.
         """
-        inputs = TrackingInput(fod, seeds, parameters or TrackingParameters(), **keywords)
+        chosen = suited(fod, parameters, keywords.get("tissues"))
+        inputs = TrackingInput(fod, seeds, chosen, **keywords)
         if inputs.select is not None:
             raise InvalidParameterError(
                 "select counts streamlines in seed order, which stay on the workers here; give as "
