@@ -12,6 +12,7 @@ import zipfile
 import nibabel as nib
 import numpy as np
 import pytest
+from trx import trx_file_memmap
 from trx.trx_file_memmap import load as load_trx_python
 
 from napari_tractography.errors import FileError
@@ -20,6 +21,7 @@ from napari_tractography.files.description import TractogramFormat
 from napari_tractography.files.tractograms import open_stream
 from napari_tractography.geometry.grid import Grid
 from napari_tractography.model.fod import Fod
+from napari_tractography.streamlines.streaming import save_chunks
 from napari_tractography.streamlines.tractogram import Tractogram, load_tractogram
 
 ENDINGS = [".tck", ".trk", ".trx", ".vtk"]
@@ -76,6 +78,84 @@ def test_seeds_reasons_and_lengths_come_back(tmp_path, ending, first_seed):
     np.testing.assert_array_equal(back.seed_index, tractogram.seed_index)
     np.testing.assert_array_equal(back.stop_reasons, tractogram.stop_reasons)
     np.testing.assert_array_equal(back.lengths_mm, tractogram.lengths_mm)
+
+
+def tracked_lines(n=40):
+    """Wavy lines of which every third point was recorded: their paths are longer than polylines."""
+    at = np.linspace(0, 60, 121, dtype=np.float32)
+    paths = [np.stack([at - 30, 3 * np.sin(at / 2 + i), i + 0 * at], axis=1) for i in range(n)]
+    lengths = Tractogram.from_streamlines(paths).lengths_mm
+    thinned = Tractogram.from_streamlines([path[::3] for path in paths])
+    assert (thinned.lengths_mm < 0.998 * lengths).all()
+    return Tractogram(thinned.points, thinned.offsets, lengths_mm=lengths)
+
+
+@pytest.mark.parametrize("ending", [".trk", ".trx"])
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+def test_lengths_of_streamlines_that_another_program_left_alone_are_those_tracked(
+    tmp_path, caplog, ending, dtype
+):
+    tractogram, path = tracked_lines(), tmp_path / f"t{ending}"
+    if dtype == "float16" and ending == ".trk":
+        pytest.skip("holds no float16")
+    save_chunks([tractogram[:15], tractogram[15:]], path, reference=GRID, dtype=dtype)
+    if ending == ".trk":
+        other = nib.streamlines.load(path)
+        nib.streamlines.save(other.tractogram[::-1], path, header=other.header)
+    else:
+        other = trx_file_memmap.load(str(path))
+        trx_file_memmap.save(other.select(np.arange(40)[::-1]), str(path))
+        other.close()
+    caplog.clear()
+    back = load_tractogram(path)
+    np.testing.assert_array_equal(back.lengths_mm, tractogram.lengths_mm[::-1])
+    assert not caplog.messages
+    assert not back.data
+
+
+@pytest.mark.filterwarnings("ignore:Implicitly cleaning up:ResourceWarning")  # of trx-python
+@pytest.mark.parametrize("change", ["cut", "scale"])
+@pytest.mark.parametrize("ending", [".trk", ".trx"])
+def test_lengths_of_streamlines_that_another_program_changed_are_those_of_their_points(
+    tmp_path, caplog, ending, change
+):
+    tractogram, path = tracked_lines(), tmp_path / f"t{ending}"
+    tractogram.save(path, reference=GRID)
+    if ending == ".trk":
+        source = nib.streamlines.load(path)
+        lines, values = source.streamlines, source.tractogram.data_per_streamline
+    else:
+        source = trx_file_memmap.load(str(path))
+        lines = [np.array(line) for line in source.streamlines]
+        values = {name: np.array(of) for name, of in source.data_per_streamline.items()}
+        source.close()
+    lines = [
+        (line[:-1] if change == "cut" else 0.9 * line) if number < 10 else line
+        for number, line in enumerate(lines)
+    ]
+    changed = nib.streamlines.Tractogram(lines, values, affine_to_rasmm=np.eye(4))
+    if ending == ".trk":
+        nib.streamlines.save(changed, path, header=source.header)
+    else:
+        nib.save(nib.Nifti1Image(np.zeros(GRID.shape), GRID.affine), tmp_path / "image.nii")
+        made = trx_file_memmap.TrxFile.from_tractogram(changed, str(tmp_path / "image.nii"))
+        trx_file_memmap.save(made, str(path))
+        made.close()
+    caplog.clear()
+    back = load_tractogram(path)
+    some = back.chosen([12, 3])
+    _ = some.points
+    expected = [tractogram.lengths_mm[12], polylines(back)[3]]
+    np.testing.assert_allclose(some.lengths_mm, expected, rtol=1e-6)
+    assert not caplog.messages
+    np.testing.assert_array_equal(back.lengths_mm[10:], tractogram.lengths_mm[10:])
+    np.testing.assert_allclose(back.lengths_mm[:10], polylines(back)[:10], rtol=1e-6)
+    (told,) = caplog.messages
+    assert told.startswith("10 of 40 streamlines have other points than when their lengths were")
+
+
+def polylines(tractogram):
+    return [np.linalg.norm(np.diff(line, axis=0), axis=1).sum() for line in tractogram]
 
 
 @pytest.mark.parametrize("ending", ENDINGS)

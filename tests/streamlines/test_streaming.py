@@ -348,7 +348,7 @@ def test_arrays_of_an_archive_begin_where_they_can_be_mapped(tmp_path, chunks):
     save_chunks(iter(chunks), tmp_path / "t.trx")
     with zipfile.ZipFile(tmp_path / "t.trx") as archive:
         arrays = [info for info in archive.infolist() if info.filename != "header.json"]
-    assert len(arrays) == 5
+    assert len(arrays) == 6
     for info in arrays:
         assert trx_module._address(tmp_path / "t.trx", info) % trx_stream.ALIGNMENT == 0
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from ..errors import FileError
 from ..geometry.grid import Grid
 from ..model.stop import N_REASONS
-from .streamline_arrays import StreamlineArrays
+from .streamline_arrays import POLYLINES, StreamlineArrays
 from .streamline_data import StreamlineData
 
 # Trk keeps columns as float32, whose whole numbers end here: larger seed indices are split in two.
@@ -62,6 +62,7 @@ def with_columns(
     lengths_mm = _column(known, "lengths_mm", (n, 1))
     if lengths_mm is not None and not np.isfinite(lengths_mm).all():
         known["lengths_mm"], lengths_mm = lengths_mm, None  # someone else's, too
+    polyline_mm = _column(known, POLYLINES, (n, 1))
     weights = _column(known, "weights", (n, 1))
     return StreamlineArrays(
         points,
@@ -69,6 +70,7 @@ def with_columns(
         seed_index=None if seed_index is None else seed_index[:, 0],
         stop_reasons=None if reasons is None else reasons.astype(np.uint8, copy=False),
         lengths_mm=_as_float32(lengths_mm),
+        polyline_mm=None if lengths_mm is None else _as_float32(polyline_mm),
         weights=_as_float32(weights),
         data=StreamlineData(known, per_point or {}, groups or {}, per_group or {}),
         grid=grid,

@@ -14,7 +14,10 @@ from numpy.typing import NDArray
 
 from ..errors import InvalidTractogramError
 from ..geometry.grid import Grid
+from ..geometry.polylines import lengths_mm
 from .streamline_data import NO_DATA, StreamlineData, joined_data
+
+POLYLINES = "polyline_mm"  # a column of files alone
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -32,6 +35,9 @@ class StreamlineArrays:
     stop_reasons: NDArray[np.uint8] | None = None
     # (n_streamlines,) float32: lengths of the paths that were tracked.
     lengths_mm: NDArray[np.float32] | None = None
+    # (n_streamlines,) float32: lengths of the polylines when the file was written. Where they are
+    # others now, `lengths_mm` are those of streamlines that another program has cut or scaled.
+    polyline_mm: NDArray[np.float32] | None = None
     # (n_streamlines,) float32: what each streamline stands for.
     weights: NDArray[np.float32] | None = None
     data: StreamlineData = NO_DATA  # values and groups of other programs
@@ -60,6 +66,16 @@ class StreamlineArrays:
             "weights": self.weights,
         }
         return {name: c for name, c in named.items() if c is not None and self.n_streamlines}
+
+    def stored_columns(self, points: NDArray[np.floating]) -> dict[str, NDArray[Any]]:
+        """Return the columns that files hold: lengths come with those of the polylines.
+
+        `points` are those that are stored, which may be rounded.
+        """
+        columns = self.columns()
+        if "lengths_mm" in columns:
+            columns[POLYLINES] = lengths_mm(points, self.offsets)
+        return columns
 
 
 class StreamlineStream(Protocol):

@@ -99,7 +99,7 @@ class _TrkStream:
         if not streamlines.n_streamlines:  # whose header would name no columns
             return
         self._columns.check(streamlines)
-        columns = streamlines.columns()
+        columns = streamlines.stored_columns(streamlines.points)
         if "seed_index" in columns:
             high, low = np.divmod(columns["seed_index"], LARGEST_WHOLE)
             columns["seed_index"] = low
@@ -171,7 +171,9 @@ def _fitting(values: Mapping[str, NDArray[Any]], n_free: int) -> list[str]:
 
 def _n_free(streamlines: StreamlineArrays) -> int:
     """Return how many values per streamline of others there is room for beside our columns."""
-    return MOST_NAMES - len(streamlines.columns()) - 1  # seed indices may be split in two
+    ours = streamlines.columns()
+    n_more = ("seed_index" in ours) + ("lengths_mm" in ours)  # split in two, and of the polylines
+    return MOST_NAMES - len(ours) - n_more
 
 
 def trk_lost(streamlines: StreamlineArrays) -> list[str]:

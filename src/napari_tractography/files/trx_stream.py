@@ -72,7 +72,7 @@ class _TrxStream:
         self._add(f"positions.3.{self._dtype}", np.ascontiguousarray(points))
         self._counts.write(np.diff(streamlines.offsets).astype(np.int64).data)
         data = streamlines.data
-        columns = {**streamlines.columns(), **data.per_streamline}
+        columns = {**streamlines.stored_columns(points), **data.per_streamline}
         for folder, values in (("dps", columns), ("dpv", data.per_point)):
             for name, array in values.items():
                 self._add(f"{folder}/{_file_of(name, array)}", _stored(array))

@@ -21,8 +21,8 @@ from nibabel.streamlines import ArraySequence
 from numpy.typing import ArrayLike, NDArray
 
 from ..errors import InvalidParameterError, InvalidTractogramError
+from ..geometry.polylines import lengths_mm
 from ..runtime.scalars import as_whole
-from ..streamlines.segments import lengths_mm
 from ..streamlines.tractogram import Tractogram
 from .chunks import Source, blocks_of, check_read_again
 from .scalar_maps import ScalarMap

@@ -42,19 +42,6 @@ def blocks(offsets: NDArray[np.int64], numbers: NDArray[np.int64]) -> Iterator[S
         start = stop
 
 
-def lengths_mm(points: NDArray[np.float32], offsets: NDArray[np.int64]) -> NDArray[np.float32]:
-    """Return the lengths of polylines, (n_streamlines,) float32 mm."""
-    segments = np.linalg.norm(np.diff(points.astype(np.float64), axis=0), axis=1)
-    firsts, lasts = offsets[:-1], offsets[1:] - 1
-    segments[lasts[(lasts >= 0) & (lasts < len(segments))]] = 0.0  # from one to the next
-    are_lines = lasts > firsts
-    lengths = np.zeros(len(firsts))
-    if are_lines.any():
-        lengths[are_lines] = np.add.reduceat(segments, firsts[are_lines])
-    with np.errstate(over="ignore"):
-        return lengths.astype(np.float32)
-
-
 def last_points(offsets: NDArray[np.int64], segments: Segments) -> NDArray[np.int64]:
     """Return the number of the last point of each segment."""
     last = offsets[segments.streamlines + 1] - 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from functools import partial
@@ -18,6 +19,7 @@ from ..files.streamline_arrays import StreamlineArrays
 from ..files.streamline_data import NO_DATA, StreamlineData, are_values
 from ..files.weights import checked_weights
 from ..geometry.grid import Grid
+from ..geometry.polylines import lengths_mm
 from ..geometry.warps import Warp, check_warp
 from ..model.outcome import Outcome
 from ..model.regions import listed_regions
@@ -25,14 +27,16 @@ from ..model.stop import StopReason
 from ..runtime.arrays import real_numbers
 from .joining import Joining, OfChosen, end_to_end, gathered, of_points
 from .passing import Criteria, between, check_criteria, passing
-from .segments import lengths_mm
 from .warping import tell_lost, through_warp
 
 if TYPE_CHECKING:
     from ..model.fod import Fod
     from .spatial_index import SpatialIndex
 
+logger = logging.getLogger(__name__)
+
 BLOCK = 1 << 20  # points that are hashed at once
+SAME_LENGTH = 1e-3  # of a polyline: less is rounding, or makes no difference
 KEY_BYTES = 16  # of a streamline: two of 10^9 have the same by chance once in 10^20 times
 
 
@@ -83,6 +87,7 @@ class Tractogram(Outcome):
         "_lengths_mm",
         "_origin",
         "_points",
+        "_polyline_mm",
         "_seed_index",
         "_stop_reasons",
         "_stored",
@@ -150,6 +155,7 @@ class Tractogram(Outcome):
         self._lengths_mm: NDArray[np.float32] | None = (
             None if lengths_mm is None else real(lengths_mm, np.float32, "lengths_mm")
         )
+        self._polyline_mm: NDArray[np.float32] | None = None  # of a file, until it is compared
         self.weights = None if weights is None else checked_weights(weights, n)
         for label, array, shape in (
             ("seed_index", self.seed_index, (n,)),
@@ -185,7 +191,7 @@ class Tractogram(Outcome):
     @classmethod
     def of_arrays(cls, arrays: StreamlineArrays) -> Tractogram:
         """Make a tractogram of what files hold; nothing is copied."""
-        return cls(
+        made = cls(
             arrays.points,
             arrays.offsets,
             seed_index=arrays.seed_index,
@@ -195,6 +201,8 @@ class Tractogram(Outcome):
             data=arrays.data,
             grid=arrays.grid,
         )
+        made._polyline_mm = arrays.polyline_mm
+        return made
 
     @classmethod
     def concatenate(cls, parts: Iterable[Tractogram], *, n_seeds: int | None = None) -> Tractogram:
@@ -313,14 +321,33 @@ class Tractogram(Outcome):
     @property
     def lengths_mm(self) -> NDArray[np.float32]:
         """(n_streamlines,) float32: lengths in mm."""
+        written = self._polyline_mm
         if self._lengths_mm is None:
-            origin = self._origin  # those of the others are likely to be asked for again
-            self._lengths_mm = (
-                lengths_mm(self.points, self.offsets)
-                if origin is None
-                else origin[0].lengths_mm[origin[1]]
-            )
+            self._lengths_mm = self._lengths_found()
+        elif written is not None:
+            stored = self.stored_points
+            self._lengths_mm, n = _up_to_date(self._lengths_mm, written, stored, self.offsets)
+            self._polyline_mm = None  # last: another thread may be here, too
+            if n:
+                logger.warning(
+                    "%s of %s streamlines have other points than when their lengths were written, "
+                    "as another program leaves them that cuts or scales: their lengths are now "
+                    "those of their points.",
+                    f"{n:,}", f"{len(self):,}",
+                )  # fmt: skip
         return self._lengths_mm
+
+    def _lengths_found(self) -> NDArray[np.float32]:
+        """Return lengths that were not given: those of the others, or of the points."""
+        origin = self._origin
+        if origin is None:
+            return lengths_mm(self.points, self.offsets)
+        base, numbers = origin
+        written = base._polyline_mm
+        if written is None or base._lengths_mm is None:
+            return base.lengths_mm[numbers]  # which are likely to be asked for again
+        points = gathered(base.stored_points, base.offsets, numbers)  # and not all in a file
+        return _up_to_date(base._lengths_mm[numbers], written[numbers], points, self.offsets)[0]
 
     def __len__(self) -> int:
         return self.n_streamlines
@@ -616,6 +643,26 @@ def _check_data(data: StreamlineData, n: int, n_points: int) -> None:
             raise InvalidTractogramError(
                 f"The group {name} has streamline {members.max()}, but there are {n}."
             )
+
+
+def _up_to_date(
+    known_mm: NDArray[np.float32],
+    written_mm: NDArray[np.float32],
+    points: NDArray[np.floating],
+    offsets: NDArray[np.int64],
+) -> tuple[NDArray[np.float32], int]:
+    """Return the lengths of streamlines that were saved with them, and how many are others now.
+
+    Where a polyline is no longer as long as when it was written, its length is that of its points:
+    what was known is the length of a streamline that was cut or scaled since.
+    """
+    found = lengths_mm(points, offsets)
+    counts = np.diff(offsets)
+    farthest = np.abs(points[offsets[:-1][counts > 0]]).max(initial=0.0)
+    rounding = np.finfo(np.float32).eps * float(farthest) * counts
+    with np.errstate(invalid="ignore"):  # of infinite lengths nothing can be told
+        others = np.abs(found - written_mm) > SAME_LENGTH * written_mm + 4 * rounding
+    return (np.where(others, found, known_mm) if others.any() else known_mm), int(others.sum())
 
 
 def tally_from_counts(counts: NDArray[np.int64]) -> dict[StopReason, int]:
