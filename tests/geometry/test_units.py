@@ -7,7 +7,7 @@ import pytest
 
 from napari_tractography.errors import InvalidParameterError
 from napari_tractography.geometry.grid import Grid
-from napari_tractography.geometry.units import length_text, shown_unit
+from napari_tractography.geometry.units import decimals_for, length_text, shown_unit
 
 
 @pytest.mark.parametrize(
@@ -46,3 +46,14 @@ def test_a_grid_keeps_its_unit_and_its_millimetres() -> None:
     assert grid == Grid((2, 2, 2), grid.affine)
     with pytest.raises(InvalidParameterError, match="'inch' is no unit of a volume"):
         Grid((2, 2, 2), grid.affine, unit="inch")
+
+
+def test_a_number_has_the_decimals_that_its_size_needs() -> None:
+    assert [decimals_for(mm) for mm in (0.0, 250.0, 1.0, 0.1, 0.01, 0.0074)] == [1, 1, 1, 1, 2, 3]
+
+
+def test_where_a_volume_of_micrometres_lies_can_be_read() -> None:
+    grid = Grid((10, 20, 30), np.diag([0.002, 0.002, 0.004, 1]))
+    assert grid.bounds_text() == "(-0.001, -0.001, -0.002) to (0.019, 0.039, 0.118)"
+    assert grid.bounds_text(1e3) == "(-1.0, -1.0, -2.0) to (19.0, 39.0, 118.0)"
+    assert Grid((4, 4, 4), np.eye(4)).bounds_text() == "(-0.5, -0.5, -0.5) to (3.5, 3.5, 3.5)"

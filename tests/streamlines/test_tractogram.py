@@ -258,6 +258,12 @@ def test_summary_gives_counts_lengths_and_reasons():
     assert "starts at the seed" not in text
 
 
+def test_lengths_of_micrometres_can_be_read():
+    lines = [[[0, 0, 0], [0, 0, length]] for length in (0.0131, 0.0742, 0.25)]
+    text = Tractogram.from_streamlines(lines).summary()
+    assert "length 0.11 mm on average, 0.01 to 0.25 mm" in text
+
+
 def unmoved(**more):
     """One streamline and three seeds from which no step was taken, one of two reasons."""
     return Tractogram(

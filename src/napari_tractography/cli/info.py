@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-from typing import Any
 
 from ..files.formats import fod_endings, has_ending, listed, read_tractogram_endings
 from .flags import add_path, add_reading, load, tractogram_help
@@ -42,12 +41,11 @@ def run(options: argparse.Namespace) -> int:
     parameters = TrackingParameters.for_fod(fod)
     values = fod.overview_values()
     sizes = " x ".join(f"{size:.4g}" for size in fod.grid.voxel_sizes_mm)
-    low, high = fod.grid.bounds_mm()
     print(f"name        {fod.name}")
     recognised = "by header and values" if options.kind == AUTO else "as given"
     print(f"kind        {fod.kind}: {fod.input_kind.text}, {recognised}")
     print(f"shape       {' x '.join(map(str, fod.grid.shape))} voxels of {sizes} mm")
-    print(f"spans       {_point(low)} to {_point(high)} mm (RAS+)")
+    print(f"spans       {fod.grid.bounds_text()} mm (RAS+)")
     print(f"orientation {fod.grid.orientation}")
     if fod.vectors is None:
         odd = ", odd degrees too: asymmetric" if fod.is_asymmetric else ""
@@ -65,7 +63,3 @@ def run(options: argparse.Namespace) -> int:
     print(f"amplitudes  {suited_to(fod).strong_amplitude:.3g} in strong peaks (95th percentile)")
     print(f"tracking    {suited_to(fod).summary(parameters)}")
     return 0
-
-
-def _point(point: Any) -> str:
-    return "(" + ", ".join(f"{x:.1f}" for x in point) + ")"

@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from ..errors import InvalidGridError
 from ..runtime.arrays import real_numbers
 from ..runtime.scalars import as_whole
-from .units import MM, checked_unit
+from .units import MM, checked_unit, decimals_for
 
 # A volume spanned by the three voxel axes, relative to a box of the same edge lengths,
 # below which an affine cannot be inverted with any accuracy left in float32.
@@ -133,6 +133,19 @@ class Grid:
         """Return the corners, (3,) each, of the smallest RAS+ box around the volume, mm."""
         corners = self.corners_mm()
         return corners.min(axis=0), corners.max(axis=0)
+
+    def bounds_text(self, per_mm: float = 1.0) -> str:
+        """Return where the volume lies: "(-14.0, -5.0, -9.0) to (14.0, 5.0, 9.0)", RAS+ mm.
+
+        With as many decimals as tell voxels apart; multiplied by `per_mm` for another unit.
+        """
+        return " to ".join(self.point_text(corner, per_mm) for corner in self.bounds_mm())
+
+    def point_text(self, point_mm: ArrayLike, per_mm: float = 1.0) -> str:
+        """Return a (3,) RAS+ mm position as :meth:`bounds_text` does."""
+        decimals = decimals_for(per_mm * float(self.voxel_sizes_mm.min()))
+        values = (per_mm * np.asarray(point_mm)).round(decimals) + 0.0  # no -0.0
+        return f"({', '.join(f'{x:.{decimals}f}' for x in values)})"
 
     def corners_mm(self) -> NDArray[np.float64]:
         """Return the corners of the volume, of its outermost voxels, (8, 3) RAS+ mm."""

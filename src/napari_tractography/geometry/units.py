@@ -6,6 +6,8 @@ and files. What is shown, such as the panel and its scale bars, is multiplied by
 
 from __future__ import annotations
 
+import math
+
 from ..errors import InvalidParameterError
 
 MM = "mm"
@@ -32,6 +34,11 @@ def per_mm(unit: str) -> float:
 def symbol(unit: str) -> str:
     """Return a unit as it is written: "µm" for "um"."""
     return SHORT.get(unit, unit)
+
+
+def decimals_for(length: float) -> int:
+    """Return how many decimals a number needs, one at least, so that this length can be seen."""
+    return max(1, math.ceil(-math.log10(length))) if 0 < length < math.inf else 1
 
 
 def readable(length_mm: float, unit: str) -> str:

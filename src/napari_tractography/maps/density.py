@@ -162,8 +162,7 @@ def ends_by_reason(source: Source, grid: Grid | Fod) -> dict[StopReason, NDArray
 
 
 def _warn_outside(what: str, n_streamlines: int, grid: Grid) -> None:
-    low, high = (corner.round(1).tolist() for corner in grid.bounds_mm())
     logger.warning(
-        f"{what} the image, which spans %s to %s mm; check that both are in the same space.",
-        n_streamlines, low, high,
+        f"{what} the image, which spans %s mm; check that both are in the same space.",
+        n_streamlines, grid.bounds_text(),
     )  # fmt: skip

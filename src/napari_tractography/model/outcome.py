@@ -11,6 +11,7 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
+from ..geometry.units import decimals_for
 from .stop import N_REASONS, StopReason
 
 
@@ -57,10 +58,10 @@ class Outcome:
         lines = [f"{self.n_streamlines} streamlines{self._from_seeds}, {self.n_points} points"]
         if self.n_streamlines:
             lengths = self.lengths_mm
-            lines.append(
-                f"length {lengths.mean():.1f} mm on average, {lengths.min():.1f} to "
-                f"{lengths.max():.1f} mm"
-            )
+            mean, *ends_mm = lengths.mean(), lengths.min(), lengths.max()
+            decimals = decimals_for(mean / 10)  # of voxels of micrometres two digits at least
+            low, high = (f"{mm:.{decimals}f}" for mm in ends_mm)
+            lines.append(f"length {mean:.{decimals}f} mm on average, {low} to {high} mm")
         ends, discarded = self.ends(), self.discarded()
         lines += ["ends:"] if ends else []
         lines += [f"{count:>10}  {reason.text}" for reason, count in ends]

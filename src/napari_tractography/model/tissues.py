@@ -301,9 +301,7 @@ def check_tissues(tissues: Tissues, grid: Grid) -> None:
         held[:, 0] += x
         if grid.contains(tissues.grid.to_mm(held)).any():
             return
-    low, high = (corner.round(1).tolist() for corner in tissues.grid.bounds_mm())
-    other_low, other_high = (corner.round(1).tolist() for corner in grid.bounds_mm())
     raise InvalidTissuesError(
-        f"{tissues.name} spans {low} to {high} mm and does not overlap the FOD, which spans "
-        f"{other_low} to {other_high} mm (RAS+); register or resample it to the same space."
+        f"{tissues.name} spans {tissues.grid.bounds_text()} mm and does not overlap the FOD, which "
+        f"spans {grid.bounds_text()} mm (RAS+); register or resample it to the same space."
     )

@@ -7,7 +7,6 @@ calls, the recipes and the session; read by :mod:`.engine` and below.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypedDict, cast
@@ -315,15 +314,10 @@ def check_inside(seeds: Seeds, fod: Fod, n_most: int = 0) -> None:
         if _any_inside(sampled.device_positions.native, fod.grid):
             return
     unit, grid = fod.grid.unit, fod.grid
-    # As many decimals as tell voxels apart.
-    decimals = max(1, math.ceil(-math.log10(per_mm(unit) * grid.voxel_sizes_mm.min())))
-    first, low, high = (
-        ", ".join(f"{x + 0.0:.{decimals}f}" for x in (per_mm(unit) * np.asarray(p)).round(decimals))
-        for p in (sampled.positions_mm[0], *grid.bounds_mm())
-    )
+    first = grid.point_text(sampled.positions_mm[0], per_mm(unit))
     raise InvalidSeedsError(
-        f"All {len(sampled):,} seeds lie outside {fod.name}, the first at ({first}) "
-        f"{symbol(unit)}; place them within its volume, which spans ({low}) to ({high}) "
+        f"All {len(sampled):,} seeds lie outside {fod.name}, the first at {first} {symbol(unit)}; "
+        f"place them within its volume, which spans {grid.bounds_text(per_mm(unit))} "
         f"{symbol(unit)} (RAS+)."
     )
 
