@@ -88,6 +88,35 @@ def a_number(**changes: Any) -> ParameterSpec:
     return ParameterSpec(**(known | changes))
 
 
+@pytest.mark.parametrize("spec", [pytest.param(s, id=s.name) for s in SPECS if s.maximum])
+def test_a_number_that_is_too_large_becomes_the_largest(qtbot: Any, spec: Any) -> None:
+    control = parameter_control(spec)
+    qtbot.addWidget(control.native)
+    box = getattr(control, "box", control.native)
+    box.selectAll()
+    qtbot.keyClicks(box, f"{round(spec.maximum * 2 + 20)}")
+    assert control.value == spec.maximum
+    assert float(box.text()) == float(spec.maximum)
+
+
+@pytest.mark.parametrize(
+    ("name", "typed"),
+    [
+        pytest.param("n_directions", 300, id="begins-below-the-least"),
+        pytest.param("samples", 10, id="two-digits"),
+        pytest.param("record_every", 20, id="any"),
+    ],
+)
+def test_a_whole_number_is_what_was_typed(qtbot: Any, name: str, typed: int) -> None:
+    control = parameter_control(next(spec for spec in SPECS if spec.name == name))
+    qtbot.addWidget(control.native)
+    box = getattr(control, "box", control.native)
+    box.selectAll()
+    qtbot.keyClicks(box, str(typed))
+    assert control.value == typed
+    assert isinstance(control.value, int)
+
+
 def test_what_is_typed_is_taken_to_the_last_digit(qtbot: Any) -> None:
     control = NumberControl(a_number())
     qtbot.addWidget(control.native)

@@ -16,7 +16,6 @@ from qtpy.QtCore import QSignalBlocker, Qt, Signal
 from qtpy.QtGui import QColor, QIcon, QKeyEvent, QPixmap
 from qtpy.QtWidgets import (
     QComboBox,
-    QDoubleSpinBox,
     QFileDialog,
     QSpinBox,
     QTableWidget,
@@ -41,7 +40,7 @@ from ...session.session import Session
 from ...space.display import DisplaySpace
 from ...space.orientation_labels import axes_of
 from ...space.positions import position_text
-from ..widgets.controls import form
+from ..widgets.controls import DecimalBox, form
 from ..widgets.layout import (
     add_entry,
     button,
@@ -369,8 +368,8 @@ def _kind_of(layer: Layer) -> str:
     return "size" if len(layer.size) else "no size"
 
 
-def _size_box() -> QDoubleSpinBox:
-    box = QDoubleSpinBox()
+def _size_box() -> DecimalBox:
+    box = DecimalBox()
     box.setDecimals(1)
     box.setToolTip("Radius of the sphere.")
     box.setAccessibleName("Radius")

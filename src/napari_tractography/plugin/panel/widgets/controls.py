@@ -15,7 +15,7 @@ from magicgui import widgets
 from napari.layers import Layer
 from psygnal import Signal
 from qtpy.QtCore import QEvent, QLocale, QObject, QSignalBlocker, Qt
-from qtpy.QtGui import QColor, QFontMetrics, QIcon, QPixmap
+from qtpy.QtGui import QColor, QFontMetrics, QIcon, QPixmap, QValidator
 from qtpy.QtWidgets import (
     QAbstractSpinBox,
     QColorDialog,
@@ -56,7 +56,11 @@ def limits_of(spec: ParameterSpec) -> tuple[float, float, float]:
 
 
 class DecimalBox(QDoubleSpinBox):  # type: ignore[misc]
-    """A spin box that shows no more decimals than the number has."""
+    """A spin box that shows no more decimals than the number has.
+
+    A larger number than the largest becomes that while it is typed. Qt refuses the digit that makes
+    it too large, so that 200 among 1 to 90 would be 20.
+    """
 
     def __init__(self) -> None:
         super().__init__()
@@ -68,12 +72,23 @@ class DecimalBox(QDoubleSpinBox):  # type: ignore[misc]
     def textFromValue(self, value: float) -> str:  # noqa: N802 - Qt's name
         return str(self.locale().toString(round(value, DECIMALS), "g", 9))
 
+    def validate(self, text: str, at: int) -> tuple[QValidator.State, str, int]:
+        """Take what is too large for the largest number."""
+        number, is_number = self.locale().toDouble(text)
+        if is_number and number > self.maximum():
+            text = self.textFromValue(self.maximum())
+            at = len(text)
+        state, text, at = super().validate(text, at)
+        return state, text, at
+
 
 class NumberBox(DecimalBox):
     """A box for a parameter; 0 where there is no number."""
 
     def __init__(self, spec: ParameterSpec) -> None:
         super().__init__()
+        if spec.type is int:
+            self.setDecimals(0)
         low, high, increment = limits_of(spec)
         self.setRange(low, high)
         self.setSingleStep(increment)
@@ -102,7 +117,7 @@ class NumberControl:
     has that value, too.
     """
 
-    changed = Signal(object)  # float or None
+    changed = Signal(object)  # float, int of a parameter of whole numbers, or None
 
     def __init__(self, spec: ParameterSpec) -> None:
         self.spec = spec
@@ -132,6 +147,8 @@ class NumberControl:
     def value(self) -> float | None:
         """The number, or None where it may be left out and is."""
         value = round(float(self.box.value()), DECIMALS) / self._factor
+        if self.spec.type is int:
+            return round(value)
         if self._least is None:
             return value
         return max(value, self._least) if value else None
@@ -246,7 +263,9 @@ class IgnoreWheel(QObject):  # type: ignore[misc]
 
 def parameter_control(spec: ParameterSpec) -> Any:
     """Return a control for one parameter, by the type of its default; "#rrggbb" is a colour."""
-    if spec.type is float:
+    # magicgui's box of whole numbers makes the least of what is smaller while it is typed, and 3200
+    # of 300 among 32 to 4096: it serves where no number begins with one that is too small.
+    if spec.type is float or (spec.type is int and (spec.minimum or 0) > 1):
         return NumberControl(spec)
     if isinstance(spec.default, str) and spec.default.startswith("#"):
         return ColourControl(spec)
