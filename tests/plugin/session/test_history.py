@@ -71,6 +71,38 @@ def test_the_layer_of_seeds_goes_with_the_first_seed_and_comes_back(
     assert len(session.seeds.layer.data) == 0
 
 
+def test_the_layer_of_seeds_goes_with_the_last_seed(
+    open_model: Any, cross: Any, qtbot: Any
+) -> None:
+    panel = open_model(cross)
+    session, layers = panel.session, panel.viewer.layers
+    session.add_seed(HERE)
+    layers.selection.active = session.seeds.layer
+    session.seeds.layer.mode = "select"
+    session.clear_seeds()
+    qtbot.waitUntil(lambda: list(layers) == [session.fod_layer])
+    session.document.undo()
+    assert list(layers) == [session.fod_layer, session.seeds.layer]
+    session.add_seed(THERE)
+    session.seeds.remove([0])
+    session.seeds.remove([0])
+    qtbot.waitUntil(lambda: list(layers) == [session.fod_layer])
+    assert session.document.last == "Remove 1 seed"
+
+
+def test_the_layer_of_seeds_stays_where_another_bundle_has_some(
+    open_model: Any, cross: Any, qtbot: Any
+) -> None:
+    panel = open_model(cross)
+    session, layers = panel.session, panel.viewer.layers
+    session.add_seed(HERE)
+    panel.bundles.add("")
+    session.add_seed(THERE)
+    session.clear_seeds()
+    qtbot.wait(20)
+    assert session.seeds.layer in layers
+
+
 def test_what_a_seed_has_of_its_own_comes_back_with_it(open_model: Any, cross: Any) -> None:
     panel = open_model(cross)
     session, undo = panel.session, panel.seeds.undo

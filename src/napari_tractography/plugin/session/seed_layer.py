@@ -169,7 +169,7 @@ class SeedLayer:
     def take_out(self) -> None:
         """Do without a layer, unless its add tool is in hand."""
         layer = self.layer
-        if layer is not None and layer.mode == "pan_zoom":
+        if layer is not None and layer.mode != "add":
             self.forget(layer)
             remove_at_once(self.viewer, layer)
 

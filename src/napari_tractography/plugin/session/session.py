@@ -73,6 +73,7 @@ from ..space.extent import slices_kept, sliders_kept
 from ..space.layer_list import index_of_lowest, insert_beside
 from ..streamlines.colours import DEFAULT_MODE, ONE_COLOUR, rgba_of
 from ..streamlines.layer import Streamlines
+from ..timers import delayed
 from ..words import plural
 from .open_bundle import BUNDLE_KEY, Arriving, OpenBundle
 from .region_layers import Regions
@@ -141,6 +142,8 @@ class Session:
         self._watches = {n: LayerWatch(partial(self._on_mask, n)) for n in ("mask", "seed_mask")}
         self._tissues: WeakKeyDictionary[Layer, Tissues] = WeakKeyDictionary()
         self.seeds = SeedLayer(viewer)
+        # The layer tells that its last seed goes while napari is still at it.
+        self._seeds_gone = delayed(None, 0, self._take_out_seeds)
         # Of the FOD chosen last: where seeds, regions and streamlines are shown.
         self.space = self.regions.space if self.seeds.layer is None else self.seeds.space
         # Which tracking parameters of the active bundle a person chose, and the last of them that
@@ -253,8 +256,10 @@ class Session:
         if list(before.bundles) != list(now.bundles):
             self._order_layers()
         seeds_differ = self.seeds.show(state.seeds)
-        if self.document.is_travelling and not any(len(x.seeds) for x in now.bundles.values()):
-            self.seeds.take_out()  # as it was before the first one
+        if self.document.is_travelling:
+            self._take_out_seeds()  # as it was before the first one
+        elif seeds_differ or (old is not None and state.seeds is not old.seeds):
+            self._seeds_gone.start()
         self.regions.show(now)
         self.document.amend(self.regions.settled)
         if self.document.now is not now:  # which changes nothing that is tracked or shown
@@ -829,6 +834,13 @@ class Session:
 
     def clear_seeds(self) -> None:
         self.seeds.remove(range(len(self.seeds)))
+
+    def _take_out_seeds(self) -> None:
+        """Do without a layer of seeds where no bundle has any."""
+        bundles = self.document.now.bundles.values()
+        if self._is_open and not any(len(each.seeds) for each in bundles):
+            with self.is_inserting:
+                self.seeds.take_out()
 
     def _on_seeds(self, seeds: PlacedSeeds) -> None:
         self.document.act(acts.seeds_text(self.state.seeds, seeds), acts.change(seeds=seeds))
