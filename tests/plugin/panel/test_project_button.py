@@ -147,6 +147,23 @@ def test_digests_are_taken_while_the_window_goes_on(
     assert not any(threads)
 
 
+def test_regions_of_a_project_are_in_the_order_in_which_they_were_added(
+    study: Any, open_model: Any, qtbot: Any, tmp_path: Path
+) -> None:
+    roles = ["stop", "exclude", "include", "end", "include"]
+    for number, role in enumerate(roles):
+        region = Region.sphere((2 * number, 30, 0), 1.0, role, name=f"Region {number}")
+        study.session.regions.add_region(region)
+    path = tmp_path / "study.tracts.json"
+    assert study.project.save(path)
+    panel = open_model()
+    open_project(panel, path, qtbot)
+    panel.bundles.activate(panel.bundles.bundles[1])
+    assert [region.role for region in panel.session.state.regions] == roles
+    names = [region.name for region in panel.session.state.regions]
+    assert names == [f"Region {number}" for number in range(len(roles))]
+
+
 def test_seeds_and_regions_of_a_recipe_with_a_warp_open_where_it_puts_them(
     open_model: Any, cross: Any, qtbot: Any, tmp_path: Path, notes: list[str]
 ) -> None:

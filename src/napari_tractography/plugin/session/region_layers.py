@@ -94,15 +94,14 @@ class Regions:
         return [self._known[state.id] for state in self.states if state.id in self._known]
 
     def frozen(self, bundle: BundleState | None = None) -> list[tuple[RegionState, Region]]:
-        """Return the regions in use, by role and then as they were added: not empty, not inactive.
+        """Return the regions in use, as they were added: not empty, not inactive.
 
         Of the active bundle, or another.
         """
         self.take_note()
         states = self.states if bundle is None else bundle.regions
         active = [state for state in states if not state.is_inactive]
-        ordered = sorted(active, key=lambda state: STEERING.index(state.role))
-        return [(state, region) for state in ordered for region in self.regions_of(state)]
+        return [(state, region) for state in active for region in self.regions_of(state)]
 
     def take_note(self) -> None:
         """Take up at once what a script changed in labels; it is another state of the bundle."""

@@ -289,8 +289,8 @@ def test_the_list_changes_roles_labels_and_sizes(
     assert session.request().include_rule == "any"
     table.cellWidget(0, 1).setCurrentText("exclude")
     assert [(r.role, r.name) for r in session.request().regions] == [
-        ("include", "ends"),
         ("exclude", "ends"),
+        ("include", "ends"),
     ]
     add_sphere(panel)
     table.cellWidget(2, 2).setValue(7.5)
