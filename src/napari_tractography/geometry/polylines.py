@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-BLOCK = 1 << 20  # points at a time, besides the rest of a streamline: 60 MB as float64
+BLOCK = 1 << 15  # points at a time, which stay in the cache: half the time of those of 60 MB
 
 
 def lengths_mm(points: NDArray[np.floating], offsets: NDArray[np.int64]) -> NDArray[np.float32]:
@@ -25,7 +25,10 @@ def lengths_mm(points: NDArray[np.floating], offsets: NDArray[np.int64]) -> NDAr
 
 
 def _lengths_mm(points: NDArray[np.floating], offsets: NDArray[np.int64]) -> NDArray[np.float32]:
-    segments = np.linalg.norm(np.diff(points.astype(np.float64), axis=0), axis=1)
+    segments = np.zeros(max(len(points) - 1, 0))
+    for axis in range(3):  # one after the other: half the time of a norm of rows
+        segments += np.square(np.diff(points[:, axis].astype(np.float64)))
+    np.sqrt(segments, out=segments)
     firsts, lasts = offsets[:-1], offsets[1:] - 1
     segments[lasts[(lasts >= 0) & (lasts < len(segments))]] = 0.0  # from one to the next
     are_lines = lasts > firsts

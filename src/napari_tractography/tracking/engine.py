@@ -95,8 +95,8 @@ def iter_track(
         Positions in RAS+ mm are seeds; :class:`~napari_tractography.model.seeds.Seeds` has other
         ways.
     parameters : TrackingParameters, optional
-        By default those that suit the FOD, as in panel and command:
-        ``TrackingParameters.for_fod(fod)``, of a tissue image those that suit it, too.
+        By default those that suit the FOD, ``TrackingParameters.for_fod(fod)``, as in panel and
+        command; with tissues, ``with_tissues=True``.
     report : Report, optional
         Filled: what tracks, why, and where the time goes.
     mask, regions, include_rule, cone, tissues, select, max_seeds
